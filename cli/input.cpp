@@ -159,7 +159,7 @@ tl::expected<std::string, UserError> known_schedule(const std::string& name) {
   if (names_program(name)) {
     return bad_input(fmt::format(
         "--schedule: expected the name of a schedule, got the program {0}; give the file itself, as in "
-        "penstock simulate {0}, or several with penstock sweep --vary schedule.program={0},...",
+        "penstock simulate {0}, or compare it with others by penstock sweep --schedule 1f1b,{0}",
         name));
   }
   return bad_input("--schedule: " + unknown_schedule(name));
@@ -197,6 +197,8 @@ tl::expected<ImportInput, UserError> import_input(const std::string& name) {
   if (is_recipe) return ImportInput{.name = name, .text = ""};
   auto text = read_text_file(name, name);
   if (!text) return bad_input(text.error());
+  if (text->find_first_not_of(" \t\r\n") == std::string::npos)
+    return bad_input(fmt::format("{}: the file is empty; expected the configuration of a program", name));
   return ImportInput{.name = name, .text = *std::move(text)};
 }
 
@@ -254,6 +256,15 @@ tl::expected<Scenario, UserError> imported_scenario(const InputFlags& flags, Imp
   return *std::move(scenario);
 }
 
+/// Returns the end of a message about an input that is no file. It is empty for a file.
+std::string hint_on_input(const std::string& name) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(name, ignored))
+    return fmt::format("; name its files, as in {}/*.yaml", name);
+  const bool is_schedule = find_schedule(name) != nullptr && !std::filesystem::exists(name, ignored);
+  return is_schedule ? fmt::format("; a schedule is a flag: --schedule {}", name) : "";
+}
+
 }  // namespace
 
 tl::expected<Scenario, UserError> load_input(const InputFlags& flags) {
@@ -266,7 +277,7 @@ tl::expected<Scenario, UserError> load_input(const InputFlags& flags) {
     auto input = import_input(flags.file);
     if (input && !recognised_importer(input->name, input->text).empty())
       return imported_scenario(flags, *std::move(input));
-    return bad_input(scenario.error());
+    return bad_input(scenario.error() + hint_on_input(flags.file));
   }
   if (flags.model.devices) {
     return bad_input(

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@
 #include "backend/process/process_execution.hpp"
 #include "cli/outcome.hpp"
 #include "report/result/sweep_table.hpp"
+#include "scenarios/read/document.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"
 
@@ -137,11 +139,13 @@ struct PartFile {
 tl::expected<PartFile, UserError> part_of(const std::string& file) {
   const std::string name = shown_name(file);
   std::error_code ignored;
-  std::ifstream stream;
+  std::ifstream opened;
   // Only regular files are opened, because a pipe or a device may have no end.
-  if (std::filesystem::is_regular_file(file, ignored)) stream.open(file);
-  if (!stream.is_open()) return bad_input(fmt::format("{}: cannot be read: expected a file", name));
-  auto part = read_sweep_part(stream, name);
+  if (file != kStandardInput && std::filesystem::is_regular_file(file, ignored)) opened.open(file);
+  const bool is_standard_input = file == kStandardInput;
+  if (!opened.is_open() && !is_standard_input)
+    return bad_input(fmt::format("{}: cannot be read: expected a file", name));
+  auto part = read_sweep_part(is_standard_input ? std::cin : static_cast<std::istream&>(opened), name);
   if (!part) return bad_input(part.error());
   return PartFile{.name = name, .part = *std::move(part)};
 }

@@ -123,18 +123,19 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   last_ = now;
 }
 
-void ProgressBar::say(std::string step) {
+void ProgressBar::say(std::string step, std::chrono::milliseconds delay) {
   if (display_ == ProgressDisplay::off) return;
   const std::lock_guard lock(mutex_);
   step_ = std::move(step);
   if (began_ == std::chrono::steady_clock::time_point{}) began_ = std::chrono::steady_clock::now();
   if (!drawer_.joinable())
-    drawer_ = std::jthread([this](const std::stop_token& stop) { draw_step_until(stop); });
+    drawer_ = std::jthread([this, delay](const std::stop_token& stop) { draw_step_until(stop, delay); });
   step_changed_.notify_all();
 }
 
-void ProgressBar::draw_step_until(const std::stop_token& stop) {
+void ProgressBar::draw_step_until(const std::stop_token& stop, std::chrono::milliseconds delay) {
   std::unique_lock lock(mutex_);
+  step_changed_.wait_for(lock, stop, delay, [] { return false; });
   while (!stop.stop_requested()) {
     const auto taken = std::chrono::steady_clock::now() - began_;
     draw(fmt::format("{}, {} s", step_, std::chrono::duration_cast<std::chrono::seconds>(taken).count()));
@@ -200,12 +201,13 @@ void InterruptNoted::end_if_it_came() {
 
 namespace {
 
-/// The interval at which the waiting thread checks for an interrupt.
+/// The interval at which the thread that waits for the sweep checks for an interrupt.
 constexpr std::chrono::milliseconds kLook{20};
 /// The time that running points get after an interrupt to finish their work.
 constexpr std::chrono::milliseconds kPatience{200};
 
-/// The finished points of a sweep, which the waiting thread and the working thread share.
+/// The finished points of a sweep. The thread that waits for the sweep and the thread that computes it share
+/// them.
 struct DonePoints {
   std::atomic<bool> is_stopped = false;
   std::mutex mutex;

@@ -52,8 +52,11 @@ TerminalColours wanted_colours(std::string_view when);
 
 enum class ProgressDisplay : std::uint8_t { off, on };
 
-/// Returns `on` if stderr is a terminal and the user has not given --quiet.
+/// Returns `on` if stderr is a terminal and the user has not given --quiet. Otherwise returns `off`.
 ProgressDisplay display_for(const OutputFlags& flags);
+
+/// The time from which a run with a single step shows the step. Most runs are shorter.
+inline constexpr std::chrono::milliseconds kShownFrom{2000};
 
 /// The line on stderr by which long commands show their progress. If the number of points is known, show()
 /// draws a bar. Otherwise say() draws the name of a step. The destructor erases the line.
@@ -70,12 +73,12 @@ class ProgressBar {
 
   /// Shows the name of a step whose length is unknown, such as "searching plans", and the seconds since the
   /// first call for this step. The line is drawn at once and then every second, until the next call or the
-  /// destructor.
-  void say(std::string step);
+  /// destructor. With a delay at the first call, no line is drawn before the delay is over.
+  void say(std::string step, std::chrono::milliseconds delay = {});
 
  private:
   void draw(std::string_view line);
-  void draw_step_until(const std::stop_token& stop);
+  void draw_step_until(const std::stop_token& stop, std::chrono::milliseconds delay);
 
   ProgressDisplay display_;
   std::mutex mutex_;

@@ -6,14 +6,22 @@
 //
 // The functions here return errors as values. The package then raises its own exceptions.
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <thread>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): on_exit() is glibc's
+#include <unistd.h>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -103,48 +111,81 @@ class PredictionArguments {
   Subcommand command_{root_, "simulate", ""};
 };
 
-/// The arguments of a call and the text that replaces standard input.
-struct Call {
-  const std::vector<std::string>& arguments;
-  const std::string& text;
+/// Returns the flags that this Python thread has declared. An interrupted call keeps them, and the next call
+/// declares new ones.
+std::shared_ptr<PredictionArguments>& own_parser() {
+  thread_local std::shared_ptr<PredictionArguments> parser;
+  if (!parser) parser = std::make_shared<PredictionArguments>();
+  return parser;
+}
 
-  tl::expected<Scenario, UserError> scenario() const { return parser().scenario(arguments); }
-  static PredictionArguments& parser() {
-    thread_local PredictionArguments parser;
-    return parser;
-  }
-};
+/// The number of calls that are computed, including calls that were interrupted.
+std::atomic<int> running_calls = 0;  // NOLINT(readability-identifier-naming): no constant
 
-/// Calls `work` without Python's global lock, so that other Python threads can run, and returns its result.
-/// `work` reads `text` in place of standard input.
+/// Ends the process without destructors if a call is still computed, because it uses objects that
+/// destructors of the process would destroy. `status` is the exit code.
+void end_beside_running_calls(int status, void* /*unused*/) {
+  if (running_calls == 0) return;
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+/// Computes `work(parser)` in another thread and returns its result. Meanwhile this thread releases Python's
+/// global lock and looks for signals, so that other Python threads run and Ctrl-C raises KeyboardInterrupt
+/// at once. The interrupted work goes on to its end and its result is dropped, because an engine cannot be
+/// stopped within a run. `work` reads `text` in place of standard input. It must own all that it uses.
 template <class Work>
-auto outside_python(const std::string& text, const Work& work) {
-  const nb::gil_scoped_release released;
-  const StandardInputText input(text);
-  return work();
+auto outside_python(std::string text, Work work) {
+  constexpr std::chrono::milliseconds kLook{20};
+  using Answer = std::invoke_result_t<Work, PredictionArguments&>;
+  std::packaged_task<Answer()> task([text = std::move(text), parser = own_parser(), work = std::move(work)] {
+    const StandardInputText input(text);
+    return work(*parser);
+  });
+  std::future<Answer> answer = task.get_future();
+  ++running_calls;
+  std::thread thread([task = std::move(task)]() mutable {
+    task();
+    task = {};
+    --running_calls;
+  });
+  const auto is_done = [&] {
+    const nb::gil_scoped_release released;
+    return answer.wait_for(kLook) == std::future_status::ready;
+  };
+  while (!is_done()) {
+    if (PyErr_CheckSignals() == 0) continue;
+    thread.detach();
+    own_parser().reset();
+    [[maybe_unused]] static const int registered = ::on_exit(end_beside_running_calls, nullptr);
+    throw nb::python_error();
+  }
+  thread.join();
+  return answer.get();
 }
 
 std::variant<Result, Failure> simulate_call(const std::vector<std::string>& arguments,
                                             const std::string& text, bool timeline) {
-  return outside_python(text, [&]() -> std::variant<Result, Failure> {
-    const auto scenario = Call{arguments, text}.scenario();
-    if (!scenario) return failure_of(scenario.error());
-    auto result =
-        simulate_scenario(*scenario, {.engine = Call::parser().engine(),
-                                      .memory = {.samples = timeline},
-                                      .band = SharingBand::find,
-                                      .timeline = timeline ? TimelineKept::all : TimelineKept::none});
-    if (!result) return failure_of(result.error());
-    return *std::move(result);
-  });
+  return outside_python(
+      text, [arguments, timeline](PredictionArguments& parser) -> std::variant<Result, Failure> {
+        const auto scenario = parser.scenario(arguments);
+        if (!scenario) return failure_of(scenario.error());
+        auto result =
+            simulate_scenario(*scenario, {.engine = parser.engine(),
+                                          .memory = {.samples = timeline},
+                                          .band = SharingBand::find,
+                                          .timeline = timeline ? TimelineKept::all : TimelineKept::none});
+        if (!result) return failure_of(result.error());
+        return *std::move(result);
+      });
 }
 
 /// Returns the program of a schedule or of a program file. The program of a schedule has no SENDs and RECVs;
 /// a program file may have them.
 std::variant<Program, Failure> generate_call(const std::vector<std::string>& arguments,
                                              const std::string& text) {
-  return outside_python(text, [&]() -> std::variant<Program, Failure> {
-    const auto scenario = Call{arguments, text}.scenario();
+  return outside_python(text, [arguments](PredictionArguments& parser) -> std::variant<Program, Failure> {
+    const auto scenario = parser.scenario(arguments);
     if (!scenario) return failure_of(scenario.error());
     if (scenario->program) return *scenario->program;
     auto experiment = prepared(*scenario);
@@ -159,8 +200,8 @@ std::variant<Program, Failure> generate_call(const std::vector<std::string>& arg
 /// Returns the JSON text that `penstock check --json` prints.
 std::variant<std::string, Failure> check_call(const std::vector<std::string>& arguments,
                                               const std::string& text) {
-  return outside_python(text, [&]() -> std::variant<std::string, Failure> {
-    const auto scenario = Call{arguments, text}.scenario();
+  return outside_python(text, [arguments](PredictionArguments& parser) -> std::variant<std::string, Failure> {
+    const auto scenario = parser.scenario(arguments);
     if (!scenario) return failure_of(scenario.error());
     const auto verdict = verdict_of(*scenario);
     if (!verdict) return failure_of(verdict.error());
@@ -168,7 +209,10 @@ std::variant<std::string, Failure> check_call(const std::vector<std::string>& ar
   });
 }
 
+// The functions below are short, so Ctrl-C waits for them. They release Python's global lock.
+
 std::variant<Program, Failure> program_of_text(const std::string& text, const std::string& name) {
+  const nb::gil_scoped_release released;
   auto program = parse_program(text, name);
   if (!program) return failure_of({.message = program.error()});
   return *std::move(program);
@@ -176,6 +220,7 @@ std::variant<Program, Failure> program_of_text(const std::string& text, const st
 
 std::variant<Program, Failure> program_of_csv(const std::string& text, const std::string& name,
                                               const std::string& dialect) {
+  const nb::gil_scoped_release released;
   const auto known = csv_dialect_of_text(dialect);
   if (!known)
     return failure_of({.message = "dialect: expected torch-2.4, torch-2.5 or torch-2.6, got " + dialect});
@@ -185,12 +230,14 @@ std::variant<Program, Failure> program_of_csv(const std::string& text, const std
 }
 
 std::variant<std::string, Failure> csv_of_program(const Program& program) {
+  const nb::gil_scoped_release released;
   auto text = to_pytorch_csv(program);
   if (!text) return bad_program(text.error());
   return *std::move(text);
 }
 
-std::variant<Program, Failure> lowered_program(const Program& program) {
+std::variant<Program, Failure> program_with_messages(const Program& program) {
+  const nb::gil_scoped_release released;
   auto with_messages = validate(program).and_then([&] { return lower(program); });
   if (!with_messages) return bad_program(with_messages.error());
   return *std::move(with_messages);
@@ -205,6 +252,7 @@ std::optional<Program> shrunk(const Program& program) {
 }
 
 std::vector<std::vector<std::string>> lists_of(const Program& program) {
+  const nb::gil_scoped_release released;
   std::vector<std::vector<std::string>> lists;
   for (const std::vector<Action>& actions : program.ranks) {
     std::vector<std::string>& list = lists.emplace_back();
@@ -253,6 +301,12 @@ std::vector<std::string> kind_words() {
   return words;
 }
 
+/// Returns the highest peak of a rank, or 0 if the result counts memory in activations.
+Bytes peak_bytes(const Result& result) {
+  const bool has_sizes = result.ranks.empty() || result.ranks.front().memory.unit == MemoryUnit::bytes;
+  return has_sizes ? highest_peak_bytes(result) : 0;
+}
+
 int run_main(const std::vector<std::string>& arguments) {
   std::vector<const char*> words;
   words.reserve(arguments.size());
@@ -276,7 +330,7 @@ NB_MODULE(_core, module) {
   nb::class_<Result>(module, "Result")
       .def_ro("makespan_ns", &Result::makespan_ns)
       .def_prop_ro("bubble", [](const Result& result) { return result.bubble.idle_over_total; })
-      .def_prop_ro("peak_bytes", [](const Result& result) { return highest_peak_bytes(result); })
+      .def_prop_ro("peak_bytes", &peak_bytes)
       .def_prop_ro("samples_per_second",
                    [](const Result& result) { return result.throughput.samples_per_second; })
       .def_prop_ro("out_of_memory", [](const Result& result) { return any_out_of_memory(result); })
@@ -287,10 +341,14 @@ NB_MODULE(_core, module) {
              const nb::gil_scoped_release released;
              return result_to_json(result, {.timeline = timeline, .memory = timeline});
            })
-      .def("svg", [](const Result& result,
-                     std::int32_t width) { return timeline_to_svg(result.timeline, {.width = width}); })
+      .def("svg",
+           [](const Result& result, std::int32_t width) {
+             const nb::gil_scoped_release released;
+             return timeline_to_svg(result.timeline, {.width = width});
+           })
       .def("html",
            [](const Result& result) {
+             const nb::gil_scoped_release released;
              const auto why = explanation_for_page(result);
              return result_to_html(result, why ? &*why : nullptr);
            })
@@ -302,9 +360,13 @@ NB_MODULE(_core, module) {
       .def_prop_ro("ranks", &Program::rank_count)
       .def_prop_ro("stages", &Program::stage_count)
       .def("lists", &lists_of)
-      .def("text", [](const Program& program) { return to_text(program); })
+      .def("text",
+           [](const Program& program) {
+             const nb::gil_scoped_release released;
+             return to_text(program);
+           })
       .def("csv", &csv_of_program)
-      .def("lower", &lowered_program)
+      .def("lower", &program_with_messages)
       .def("shrink", &shrunk)
       .def("__eq__", [](const Program& one, const Program& other) { return one == other; });
 

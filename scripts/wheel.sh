@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the wheel of the Python package penstock-sim and tries it in an empty virtual environment:
 #   scripts/wheel.sh [PYTHON ...]     default: python3; one wheel for each, cp312 and newer share one
+# The tests of the package run with numpy, pandas and dask.distributed. A test that is skipped fails the script.
 # The wheels come into build/wheels, with the libraries that they need in them (auditwheel). A wheel has at most 9 MB.
 # The module is linked of the objects of build/release, so after scripts/demo.sh a wheel takes about a minute.
 set -euo pipefail
@@ -38,10 +39,11 @@ for python in "$@"; do
   echo "$wheel: $size bytes"
   ((size <= most_bytes)) || { echo "wheel.sh: more than $most_bytes bytes" >&2; exit 1; }
   echo "== trying it in an empty virtual environment"
-  "$wheels/try/bin/pip" install "${quiet[@]}" "$wheel" pandas mypy pandas-stubs distributed
+  "$wheels/try/bin/pip" install "${quiet[@]}" "$wheel" numpy pandas mypy pandas-stubs distributed
   cp tests/python/penstock_sim_test.py "$wheels/try/"
   guide=$PWD/docs/guide/python.md
-  (cd "$wheels/try" && PENSTOCK_PYTHON_GUIDE=$guide bin/python penstock_sim_test.py)
+  (cd "$wheels/try" && PENSTOCK_PYTHON_GUIDE=$guide bin/python penstock_sim_test.py 2>&1) | tee "$wheels/try/tests.log"
+  if grep -q '(skipped=' "$wheels/try/tests.log"; then echo "wheel.sh: tests of the package were skipped" >&2; exit 1; fi
   "$wheels/try/bin/python" -m mypy --strict --no-incremental -p penstock_sim
   "$wheels/try/bin/penstock" simulate --schedule 1f1b --pp-size 4 --num-microbatches 8 --json >/dev/null
 done

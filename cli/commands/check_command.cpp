@@ -22,6 +22,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
+#include "scenarios/read/document.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
@@ -204,7 +205,7 @@ bool states_an_experiment(const CheckFlags& flags) {
   return flags.input != InputFlags{} || flags.channels != ChannelFlags{};
 }
 
-/// Checks before the work that the files of -o and --junit can be written.
+/// Checks, before the command does its work, that the files of -o and --junit can be written.
 tl::expected<void, UserError> check_outputs(const CheckFlags& flags) {
   std::vector<FileArgument> others = inputs_of(flags.input);
   for (const std::string& input : flags.inputs) others.push_back({"the input", input});
@@ -227,6 +228,8 @@ Outcome run_check(const CheckFlags& flags) {
   }
   if (flags.baseline.programs && !flags.baseline.update)
     return bad_input("check: --programs changes what --update writes: add --update");
+  if (flags.baseline.update && flags.baseline.file == kStandardInput)
+    return bad_input("check: --update writes the baseline: name its file in place of -");
   if (flags.baseline.update && !(flags.baseline.junit.empty() && flags.output.files.empty()))
     return bad_input("check: --update writes the baseline and compares nothing: leave --junit and -o out");
   return check_baseline(flags.baseline, flags.inputs, flags.output);
@@ -260,7 +263,7 @@ Command check_command(CLI::App& root) {
   app.add_option(
          "--baseline", flags->baseline.file,
          "compare with the figures in FILE: exit 1 when one is worse than the file's `tolerance` allows, or "
-         "when the work has changed; `digest: true` there holds the program itself")
+         "when the work has changed; `digest: true` there holds the program itself; - for standard input")
       .group(group)
       .type_name("FILE");
   app.add_flag("--update", flags->baseline.update,

@@ -106,7 +106,7 @@ std::optional<std::string> unknown_selection(const ShownIntervals& shown, const 
   return std::nullopt;
 }
 
-/// Returns one scenario with its change for each flag --what-if.
+/// Returns one scenario for each flag --what-if, with the change that this flag states.
 tl::expected<std::vector<WhatIf>, UserError> what_ifs(const ExplainFlags& flags) {
   std::vector<WhatIf> scenarios;
   for (const std::string& setting : flags.what_if) {
@@ -192,10 +192,10 @@ tl::expected<RunAndWhy, UserError> explained_result(const std::string& text, con
 /// Explains the run that the flags name: an experiment or a result file.
 tl::expected<RunAndWhy, UserError> explanation_for(const ExplainFlags& flags, const ShownIntervals& shown) {
   const std::string& file = flags.prediction.input.file;
-  if (!has_suffix(file, ".json")) return explained_experiment(flags, shown);
+  if (file != kStandardInput && !has_suffix(file, ".json")) return explained_experiment(flags, shown);
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
-  // A JSON file without this key is a scenario.
+  // A text without this key is a scenario or a program.
   if (text->find("\"schema_version\"") == std::string::npos) return explained_experiment(flags, shown);
   return explained_result(*text, flags, shown);
 }
@@ -207,7 +207,11 @@ Outcome run_explain(const ExplainFlags& flags) {
     return tl::unexpected(known.error());
   const auto shown = shown_intervals(flags);
   if (!shown) return tl::unexpected(shown.error());
-  const auto explanation = explanation_for(flags, *shown);
+  const auto explanation = [&] {
+    ProgressBar bar(display_for(flags.output));
+    bar.say("explaining", kShownFrom);
+    return explanation_for(flags, *shown);
+  }();
   if (!explanation) return tl::unexpected(explanation.error());
   const Explanation& why = explanation->why;
   const auto json = [&](const TextSink& sink) { write_explanation_json(why, sink); };

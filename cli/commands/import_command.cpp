@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -24,13 +25,13 @@
 #include "scenarios/import/importers.hpp"
 #include "scenarios/import/settings.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "text/enum_words.hpp"
 
 namespace penstock {
 namespace {
 
 struct ImportFlags {
   std::vector<std::string> inputs;
+  std::string from;
   ModelFlags model;
   std::vector<std::string> settings;
   OutputFlags output;
@@ -80,16 +81,17 @@ std::string scenario_text(const Imported& imported, std::string_view name) {
          listed(imported, Fate::taken, "taken:", " -> ") + listed(imported, Fate::ignored, "ignored:", ": ");
 }
 
+/// Returns {importer, scenario, taken: [KEY], ignored: [{key, why}], notes}. A refused key is an error, so
+/// there is no list of them.
 std::string import_json(const Imported& imported) {
   nlohmann::ordered_json json;
   json["importer"] = imported.importer;
   json["scenario"] = imported.yaml;
-  json["keys"] = nlohmann::ordered_json::array();
+  json["taken"] = nlohmann::ordered_json::array();
+  json["ignored"] = nlohmann::ordered_json::array();
   for (const ImportedKey& key : imported.keys) {
-    json["keys"].push_back({{"key", key.key},
-                            {"value", key.value},
-                            {"fate", std::string(to_text(key.fate))},
-                            {"text", key.text}});
+    if (key.fate == Fate::taken) json["taken"].push_back(key.key);
+    if (key.fate == Fate::ignored) json["ignored"].push_back({{"key", key.key}, {"why", key.text}});
   }
   json["notes"] = imported.notes;
   return json.dump(2) + "\n";
@@ -106,8 +108,9 @@ Outcome run_import(const ImportFlags& flags) {
   auto inputs = inputs_of(flags.inputs);
   if (!inputs) return tl::unexpected(inputs.error());
   const std::string name = inputs->front().name;
-  const auto request = import_request(*std::move(inputs), flags.model, flags.settings);
+  auto request = import_request(*std::move(inputs), flags.model, flags.settings);
   if (!request) return tl::unexpected(request.error());
+  request->from = flags.from;
   const auto imported = import_configuration(*request);
   if (!imported) return bad_input(imported.error());
   write_notes(imported->notes, flags.output);
@@ -135,6 +138,12 @@ Command import_command(CLI::App& root) {
          "-- and pasted flags")
       .required()
       .type_name("FILE");
+  add_choice(app, "--from", flags->from,
+             {.words = importer_names(),
+              .help = fmt::format("the program of the configuration: {} (default: found by its shape)",
+                                  fmt::join(importer_names(), ", ")),
+              .group = "Input",
+              .type_name = "NAME"});
   add_import_flags(app, flags->model);
   add_settings_flag(app, flags->settings, "What the configuration does not state");
   add_output_flags(app, flags->output, ".yaml .yml .json");

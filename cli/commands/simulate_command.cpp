@@ -55,11 +55,13 @@ Outcome explain_engine(const SimulateFlags& flags) {
 tl::expected<Result, UserError> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
+  ProgressBar bar(display_for(flags.result.output));
+  bar.say("predicting", kShownFrom);
   return simulate_scenario(*scenario, simulate_options(flags));
 }
 
-/// Returns the table of figures to print. With --fail-on-oom, the error message reports a lack of memory,
-/// and the table does not.
+/// Returns the table of results to print. With --fail-on-oom, the error message reports a lack of memory, and
+/// the table does not.
 std::string printed(const Result& result, const SimulateFlags& flags) {
   return result_to_table(
       result, {.out_of_memory = flags.fail_on_oom ? OutOfMemoryLines::left_out : OutOfMemoryLines::shown,

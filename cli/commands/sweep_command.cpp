@@ -12,8 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -22,6 +25,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
@@ -36,11 +40,15 @@
 #include "report/pages/html_report.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/host/process_limits.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/sweep/sweep.hpp"
+#include "sim/why/explain.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
@@ -81,9 +89,10 @@ tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
         std::pair{"--hold", !flags.hold.empty()}}) {
     if (given) {
       return bad_input(fmt::format(
-          "{} does not go with a program, which says its schedule, K, v and M itself: leave the flag out, or "
-          "sweep a scenario (program of {})",
-          name, flags.input.file));
+          "{} does not go with a program, which says its schedule, K, v and M itself (program of {}): leave "
+          "the "
+          "flag out, or give the program among the schedules, as in penstock sweep --schedule 1f1b,{}",
+          name, flags.input.file, flags.input.file.empty() ? "FILE.psched" : flags.input.file));
     }
   }
   if (flags.resume.empty() || !flags.vary.empty()) return {};
@@ -114,13 +123,43 @@ tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags, InputFl
   return scenario;
 }
 
-/// Returns the schedules of --schedule. Returns an error for an unknown name, because otherwise a typing
-/// error would give thousands of skipped points.
-tl::expected<std::vector<std::string>, UserError> schedules_of(const SweepFlags& flags) {
-  for (const std::string& name : flags.schedules) {
-    if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
+/// The programs of files among the schedules of --schedule, and the notes on how they were read.
+struct SweptPrograms {
+  std::map<std::string, Program> programs;
+  std::vector<std::string> notes;
+};
+
+/// Reads the programs of the files that --schedule names. Returns an error for an unknown schedule, because
+/// otherwise a typing error would give thousands of skipped points, and for a file that has no program.
+tl::expected<SweptPrograms, UserError> programs_of(const std::vector<std::string>& schedules) {
+  SweptPrograms swept;
+  for (const std::string& name : schedules) {
+    if (!names_program(name)) {
+      if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
+      continue;
+    }
+    auto read = load_scenario_or_program(name);
+    if (!read) return bad_input("--schedule: " + read.error());
+    swept.programs.insert_or_assign(name, *std::move(read->program));
+    for (const std::string& note : read->notes) swept.notes.push_back(fmt::format("{}: {}", name, note));
   }
-  return flags.schedules;
+  return swept;
+}
+
+/// Returns a list for --pp-size or --num-microbatches that has the number of each program once.
+std::string numbers_of(const std::map<std::string, Program>& programs,
+                       const std::function<std::int32_t(const Program&)>& number) {
+  std::set<std::int32_t> numbers;
+  for (const auto& [name, program] : programs) numbers.insert(number(program));
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+
+/// Takes K and M from the programs of files if neither a scenario nor another flag can state them.
+void add_sizes_of_programs(SweepFlags& flags, const std::map<std::string, Program>& programs) {
+  if (programs.empty() || !flags.input.file.empty() || !flags.input.settings.empty()) return;
+  if (flags.pp_sizes.empty()) flags.pp_sizes = numbers_of(programs, &Program::rank_count);
+  if (flags.microbatches.empty() && !flags.input.global_batch_size)
+    flags.microbatches = numbers_of(programs, &Program::microbatches);
 }
 
 /// Returns the batch sizes that the user gives with flags, --set or --vary. Such a size stays the same for
@@ -174,34 +213,60 @@ tl::expected<Batch, UserError> constant_sizes(const SweepFlags& flags, const Inp
 
 /// Returns the grid of points: all combinations of the lists, except those of --vary. Returns an error if a
 /// list or a schedule is wrong.
-tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags) {
-  auto schedules = schedules_of(flags);
-  if (!schedules) return tl::unexpected(schedules.error());
+tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags,
+                                           const std::map<std::string, Program>& programs) {
   auto stages = numbers_of_flag("--pp-size", flags.pp_sizes);
   if (!stages) return tl::unexpected(stages.error());
   auto virtual_stages = numbers_of_flag("--virtual-stages", flags.virtual_stages);
   if (!virtual_stages) return tl::unexpected(virtual_stages.error());
   auto microbatches = numbers_of_flag("--num-microbatches", flags.microbatches);
   if (!microbatches) return tl::unexpected(microbatches.error());
-  return SweepGrid{.schedules = *std::move(schedules),
+  return SweepGrid{.schedules = flags.schedules,
+                   .programs = programs,
                    .stages = *std::move(stages),
                    .virtual_stages = *std::move(virtual_stages),
                    .microbatches = *std::move(microbatches),
                    .engine = engine_of(flags.engine)};
 }
 
+/// Returns true if the message is about a value that --vary gives, and no readable variant has this value.
+/// The value is then a typing error.
+bool is_wrong_value(const SweepVariant& refused, const std::vector<SweepVariant>& all) {
+  return std::ranges::any_of(refused.values, [&](const auto& value) {
+    return refused.refusal.starts_with(fmt::format("--vary {}", value.first)) &&
+           std::ranges::none_of(all, [&](const SweepVariant& variant) {
+             return variant.refusal.empty() &&
+                    std::ranges::find(variant.values, value) != variant.values.end();
+           });
+  });
+}
+
 /// Adds to the grid the scenario of each combination of --vary's values. `inputs` has the input flags of
-/// each combination. Returns an error if a key or a value is wrong.
+/// each combination. If values are valid one by one, but not together, the variant only has the reason.
+/// Returns an error if a key or a value is wrong, or if no combination is possible.
 tl::expected<void, UserError> add_variants(SweepGrid& grid, const SweepFlags& flags,
                                            const std::vector<InputFlags>& inputs) {
+  const SweepVariant* readable = nullptr;
+  grid.variants.reserve(inputs.size());
   for (const InputFlags& input : inputs) {
+    SweepVariant& variant = grid.variants.emplace_back();
+    for (const Override& change : input.varied) variant.values.emplace_back(change.key, change.value);
     auto scenario = base_scenario(flags, input);
-    if (!scenario) return tl::unexpected(scenario.error());
+    if (!scenario) {
+      variant.refusal = scenario.error().message;
+      continue;
+    }
     const auto batch = constant_sizes(flags, input, *scenario);
     if (!batch) return tl::unexpected(batch.error());
-    SweepVariant variant{.values = {}, .scenario = *std::move(scenario), .batch = *batch};
-    for (const Override& change : input.varied) variant.values.emplace_back(change.key, change.value);
-    grid.variants.push_back(std::move(variant));
+    variant.scenario = *std::move(scenario);
+    variant.batch = *batch;
+    if (readable == nullptr) readable = &variant;
+  }
+  for (SweepVariant& variant : grid.variants) {
+    if (variant.refusal.empty()) continue;
+    if (readable == nullptr || is_wrong_value(variant, grid.variants)) return bad_input(variant.refusal);
+    variant.scenario = readable->scenario;
+    variant.batch = readable->batch;
   }
   return {};
 }
@@ -304,11 +369,26 @@ std::string interrupted_message(const std::string& file, const Sweep& swept) {
              : fmt::format("penstock: {}; the same command goes on from {}", count, shown_name(file));
 }
 
-tl::expected<void, UserError> write_sweep(const SweepFlags& flags, const Sweep& swept) {
-  const std::vector<OutputForm> forms = {{".csv", [&] { return sweep_csv(swept); }},
-                                         {".json", [&] { return sweep_json(swept); }},
-                                         {".html", [&] { return sweep_to_html(swept); }},
-                                         {".txt", [&] { return sweep_table(swept); }}};
+/// Returns the bills of the best point and of the runner-up, for the page. `scenario_of_row` returns the
+/// scenario of the row with this number, or nothing if it is not known.
+using ScenarioOfRow = std::function<std::optional<Scenario>(std::size_t)>;
+std::vector<NamedBill> bills_of(const Sweep& swept, const ScenarioOfRow& scenario_of_row) {
+  std::vector<NamedBill> bills;
+  for (const std::size_t number : best_two(swept)) {
+    const auto scenario = scenario_of_row(number);
+    const auto bill = scenario ? bill_of_scenario(*scenario) : std::nullopt;
+    if (bill) bills.push_back({point_text(swept.rows[number]), *bill});
+  }
+  return bills;
+}
+
+tl::expected<void, UserError> write_sweep(const SweepFlags& flags, const Sweep& swept,
+                                          const ScenarioOfRow& scenario_of_row) {
+  const std::vector<OutputForm> forms = {
+      {".csv", [&] { return sweep_csv(swept); }},
+      {".json", [&] { return sweep_json(swept); }},
+      {".html", [&] { return sweep_to_html(swept, bills_of(swept, scenario_of_row)); }},
+      {".txt", [&] { return sweep_table(swept); }}};
   const std::string text =
       flags.output.json ? sweep_json(swept) : sweep_summary(swept, flags.output.files, table_width());
   return write_answer(flags.output, forms, text);
@@ -352,13 +432,19 @@ tl::expected<std::string, UserError> part_file(const SweepFlags& flags, const St
 /// else.
 tl::expected<void, UserError> check_files(const SweepFlags& flags, const PreparedSweep& prepared) {
   std::vector<FileArgument> others = inputs_of(flags.input);
+  for (const std::string& name : flags.schedules) {
+    if (names_program(name)) others.push_back({"--schedule", name});
+  }
   if (prepared.is_part) return check_output_files({prepared.kept_name}, {kPartSuffix}, std::move(others));
   others.push_back({"--resume", flags.resume});
   return check_output_files(flags.output.files, kSweepFiles, std::move(others));
 }
 
-tl::expected<PreparedSweep, UserError> prepared_sweep(const SweepFlags& flags) {
+tl::expected<PreparedSweep, UserError> prepared_sweep(SweepFlags flags) {
   PreparedSweep prepared;
+  const auto swept = programs_of(flags.schedules);
+  if (!swept) return tl::unexpected(swept.error());
+  add_sizes_of_programs(flags, swept->programs);
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const auto shard = shard_of_process(flags.shard, [](const char* name) { return std::getenv(name); });
   if (!shard) return tl::unexpected(shard.error());
@@ -369,9 +455,11 @@ tl::expected<PreparedSweep, UserError> prepared_sweep(const SweepFlags& flags) {
   if (auto known = check_files(flags, prepared); !known) return tl::unexpected(known.error());
   const auto inputs = varied_inputs(flags);
   if (!inputs) return tl::unexpected(inputs.error());
-  auto grid = grid_of(flags);
+  auto grid = grid_of(flags, swept->programs);
   if (!grid) return tl::unexpected(grid.error());
   if (auto added = add_variants(*grid, flags, *inputs); !added) return tl::unexpected(added.error());
+  std::vector<std::string>& notes = grid->variants.front().scenario.notes;
+  notes.insert(notes.end(), swept->notes.begin(), swept->notes.end());
   // The first scenario has the name of the file, and the channels of all points.
   const Scenario scenario = grid->variants.front().scenario;
   if (auto fits = check_size(flags, point_count(scenario, *grid)); !fits) return tl::unexpected(fits.error());
@@ -409,7 +497,13 @@ tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, con
 /// signal and does not return.
 Outcome finish(const SweepFlags& flags, const PreparedSweep& prepared, const Sweep& swept,
                InterruptNoted& interrupt) {
-  const auto written = prepared.is_part ? write_part_line(prepared, swept) : write_sweep(flags, swept);
+  // After an interrupt, the numbers of rows are not those of points.
+  const std::uint64_t whole = point_count(prepared.scenario, prepared.grid);
+  const auto written =
+      prepared.is_part ? write_part_line(prepared, swept) : write_sweep(flags, swept, [&](std::size_t row) {
+        return swept.rows.size() == whole ? scenario_of_point(prepared.scenario, prepared.grid, row)
+                                          : std::nullopt;
+      });
   if (interrupt.came()) {
     if (!written) write_stderr("penstock: " + written.error().message);
     write_stderr(interrupted_message(prepared.kept_name, swept));
@@ -453,7 +547,8 @@ Outcome run_merge(const SweepFlags& flags) {
     return tl::unexpected(known.error());
   const auto swept = merged_sweep(flags.parts);
   if (!swept) return tl::unexpected(swept.error());
-  if (auto written = write_sweep(flags, *swept); !written) return tl::unexpected(written.error());
+  if (auto written = write_sweep(flags, *swept, [](std::size_t) { return std::nullopt; }); !written)
+    return tl::unexpected(written.error());
   return outcome_of(*swept);
 }
 
@@ -464,7 +559,9 @@ Command sweep_command(CLI::App& root) {
   const auto flags = std::make_shared<SweepFlags>();
   add_input_file(app, flags->input.file);
   const std::string group = "Grid (lists: 4 | 1,2,3 | 1..16 | 1,2,4..128; default: the scenario's own value)";
-  app.add_words("--schedule", flags->schedules, "names of schedules, with commas between them")
+  app.add_words(
+         "--schedule", flags->schedules,
+         "names of schedules and files of programs (.psched, PyTorch's .csv), with commas between them")
       .words(schedule_names())
       .group(group)
       .type_name("NAMES");
@@ -476,9 +573,10 @@ Command sweep_command(CLI::App& root) {
   app.add_option("--num-microbatches", flags->microbatches, "M, microbatches of one minibatch")
       .group(group)
       .type_name("NUMBERS");
-  app.add_option(
-         "--vary", flags->vary,
-         "values of any key of the scenario, with their units: cluster.latency=1us,4us; may be repeated")
+  app.add_option("--vary", flags->vary,
+                 "values of any key of the scenario, with their units: cluster.latency=1us,4us; may be "
+                 "repeated; values "
+                 "that do not go together make a skipped point")
       .one_value_each()
       .group(group)
       .type_name("KEY=VALUES");
@@ -503,7 +601,7 @@ Command sweep_command(CLI::App& root) {
       .group(long_ones)
       .type_name("I/N");
   app.add_option("--merge", flags->parts,
-                 "put the files of all shards together, with the bytes of one process")
+                 "put the files of all shards together, with the bytes of one process; - for standard input")
       .group(long_ones)
       .type_name("PART");
   app.add_option("--max-points", flags->max_points, "refuse grids of more points (default 100000)")

@@ -1,6 +1,7 @@
 // penstock tune: finds the configuration that trains a model fastest on a cluster. It chooses parallel
 // degrees, stages, schedule, microbatch and recomputation, and shows the cost of each choice.
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -22,6 +23,7 @@
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/result/result.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "sim/choose/configuration.hpp"
@@ -30,11 +32,12 @@
 #include "sim/choose/tune_questions.hpp"
 #include "sim/choose/tuning_space.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/why/explain.hpp"
 
 namespace penstock {
 namespace {
 
-const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml"};
+const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml", ".sh"};
 const std::vector<std::string_view> kSpaceFiles = {".json", ".txt"};
 
 /// Returns a comment line for shell and YAML files which says that the configuration does not fit into
@@ -74,15 +77,57 @@ std::string overlap_comments(const TuneAnswer& answer) {
                             step_seconds(other));
 }
 
-/// Returns the launch script or configuration that --emit requests. It is empty if the flag is not given.
-std::string launch_text(const TuneAnswer& answer) {
-  if (!answer.request.launcher) return {};
-  const Launcher launcher = *answer.request.launcher;
+/// Returns the arguments of a launcher for the best configuration, with comments above them. `penstock
+/// import` reads them.
+std::string launch_text(const TuneAnswer& answer, Launcher launcher) {
   const TunedConfiguration& best = answer.report.candidates.front();
   // Launchers cannot balance layers by their cost, so balanced layers are written as a list.
   const TuneRequest request = with_layers(answer.request, best.configuration, best.layers);
-  return fmt::format("{}\n{}{}{}", to_text(launcher), misfit_comment(answer), overlap_comments(answer),
+  return fmt::format("{}{}{}", misfit_comment(answer), overlap_comments(answer),
                      launch_arguments(launcher, request, best.configuration));
+}
+
+/// Returns the command of the launcher that --emit names. Without --emit, it is that of the first launcher
+/// that can run the best configuration as predicted, or a text that says why none can.
+std::string page_launch_text(const TuneAnswer& answer) {
+  if (!answer.launch.empty()) return answer.launch;
+  const TunedConfiguration& best = answer.report.candidates.front();
+  const TuneRequest request = with_layers(answer.request, best.configuration, best.layers);
+  Workload work = model_of(request).work;
+  work.parallel.gather = request.base.shape.gather;
+  set_choices(work, best.configuration);
+  choose_devices(work, request, best.configuration);
+  std::string text = "no launcher runs the best configuration as it is priced; --emit searches for one\n";
+  for (const auto& [launcher, name] : kEnumWords<Launcher>) {
+    const std::string lacks =
+        beyond_launcher(launcher, {.request = request, .of = best.configuration, .work = work});
+    if (lacks.empty()) return fmt::format("{}\n{}", name, launch_text(answer, launcher));
+    text += fmt::format("{}: {}\n", name, lacks);
+  }
+  return text;
+}
+
+/// Returns the parts of the page that need further predictions.
+TunePage page_of(const TuneAnswer& answer) {
+  TunePage page{.launch = page_launch_text(answer)};
+  const auto& candidates = answer.report.candidates;
+  for (std::size_t number = 0; number < std::min<std::size_t>(2, candidates.size()); ++number) {
+    const TunedConfiguration& tuned = candidates[number];
+    const TuneRequest request = with_layers(answer.request, tuned.configuration, tuned.layers);
+    const auto bill = bill_of_scenario(scenario_of(request, tuned.configuration));
+    if (bill) page.bills.push_back({fmt::format("#{} {}", number + 1, tuned.configuration.schedule), *bill});
+  }
+  return page;
+}
+
+/// Returns an error if a .sh file is wanted for the arguments of a launcher, and no launcher is named.
+tl::expected<void, UserError> require_launcher(const TuneFlags& flags) {
+  const auto is_script = [](const std::string& file) { return has_suffix(file, ".sh"); };
+  const auto script = std::ranges::find_if(flags.output.files, is_script);
+  if (script == flags.output.files.end() || !flags.emit.empty()) return {};
+  return bad_input(fmt::format(
+      "-o {}: a .sh file has the arguments of a launcher: add --emit megatron or --emit torchtitan",
+      *script));
 }
 
 /// Prints all configurations of the search space for the flag --list. It computes no times.
@@ -178,6 +223,7 @@ Outcome run_tune(const TuneFlags& flags) {
                                       inputs_of(flags.input));
       !known)
     return tl::unexpected(known.error());
+  if (auto launcher = require_launcher(flags); !launcher) return tl::unexpected(launcher.error());
   auto request = request_of(flags);
   if (!request) return tl::unexpected(request.error());
   if (flags.list) return list_space(flags, *request);
@@ -188,12 +234,18 @@ Outcome run_tune(const TuneFlags& flags) {
     interrupt.end_if_it_came();
     return tl::unexpected(answer.error());
   }
-  answer->launch = launch_text(*answer);
+  // The script has the arguments of the launcher that --emit names. It is empty without the flag.
+  std::string script;
+  if (answer->request.launcher) {
+    script = launch_text(*answer, *answer->request.launcher);
+    answer->launch = fmt::format("{}\n{}", to_text(*answer->request.launcher), script);
+  }
   const std::vector<OutputForm> forms = {{".json", [&] { return tune_json(*answer); }},
                                          {".csv", [&] { return tune_csv(*answer); }},
-                                         {".html", [&] { return tune_html(*answer); }},
+                                         {".html", [&] { return tune_html(*answer, page_of(*answer)); }},
                                          {".txt", [&] { return tune_text(*answer, 0, TuneTables::all); }},
-                                         {".yaml", [&] { return best_scenario(flags, *answer); }}};
+                                         {".yaml", [&] { return best_scenario(flags, *answer); }},
+                                         {".sh", [&] { return script; }}};
   const TuneTables tables = flags.details ? TuneTables::all : TuneTables::fastest;
   const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width(), tables);
   if (auto written = write_answer(flags.output, forms, text); !written)
@@ -214,7 +266,7 @@ Command tune_command(CLI::App& root) {
       "  penstock tune --model llama-3.1-8b --device h100-sxm --sequence 8192 "
       "--global-batch-size 128\n"
       "  penstock tune --model llama-3.1-70b --device h100-sxm --nodes 8 "
-      "--sequence 8192 --global-batch-size 256 --schedule 1f1b,interleaved --emit megatron\n"
+      "--sequence 8192 --global-batch-size 256 --schedule 1f1b,interleaved --emit megatron -o launch.sh\n"
       "  penstock tune scenarios/library/llama-70b-h100.yaml --memory-limit 72GiB -o best.yaml -o tune.html");
   return {app, [flags] { return run_tune(*flags); }};
 }

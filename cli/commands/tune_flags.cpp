@@ -73,9 +73,14 @@ constexpr std::array kExchanges = {std::pair{std::string_view("ring"), ContextEx
 constexpr std::array kOrders = {
     std::pair{to_text(PlacementOrder::tp_cp_ep_dp_pp), PlacementOrder::tp_cp_ep_dp_pp},
     std::pair{to_text(PlacementOrder::tp_cp_ep_pp_dp), PlacementOrder::tp_cp_ep_pp_dp}};
+constexpr std::array kGroupOrders = {std::pair{to_text(GroupOrder::stated), GroupOrder::stated},
+                                     std::pair{to_text(GroupOrder::reversed), GroupOrder::reversed}};
 constexpr std::array kRecomputes = {std::pair{std::string_view("none"), LayerRecompute::none},
                                     std::pair{std::string_view("selective"), LayerRecompute::selective},
                                     std::pair{std::string_view("full"), LayerRecompute::full}};
+constexpr std::array kOffloads = {std::pair{std::string_view("none"), 0}, std::pair{std::string_view("0"), 0},
+                                  std::pair{std::string_view("0.5"), 50},
+                                  std::pair{std::string_view("1"), 100}};
 constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
                                    std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1},
                                    std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
@@ -102,12 +107,18 @@ tl::expected<TuneChoices, UserError> choices_of(const TuneChoiceFlags& flags) {
   auto orders = chosen_words("--order", flags.order, kOrders);
   if (!orders) return tl::unexpected(orders.error());
   choices.order = *std::move(orders);
+  auto group_orders = chosen_words("--group-order", flags.group_order, kGroupOrders);
+  if (!group_orders) return tl::unexpected(group_orders.error());
+  choices.group_order = *std::move(group_orders);
   auto recomputes = chosen_words("--recompute", flags.recompute, kRecomputes);
   if (!recomputes) return tl::unexpected(recomputes.error());
   choices.recompute = *std::move(recomputes);
   auto shardings = chosen_words("--sharding", flags.sharding, kShardings);
   if (!shardings) return tl::unexpected(shardings.error());
   choices.sharding = *std::move(shardings);
+  auto offloads = chosen_words("--offload", flags.offload, kOffloads);
+  if (!offloads) return tl::unexpected(offloads.error());
+  choices.offload = *std::move(offloads);
   return choices;
 }
 
@@ -118,6 +129,11 @@ tl::expected<Scenario, UserError> base_of(const TuneFlags& flags) {
     const auto bytes = parse_bytes(limit);
     if (!bytes) return bad_input(fmt::format("--memory-limit: {}", bytes.error()));
     if (*bytes == 0) return bad_input("--memory-limit: expected more than 0 bytes of a device, got 0");
+    const auto stated = load_input(flags.input);
+    if (stated && !stated->cluster.groups.empty()) {
+      return bad_input(
+          "--memory-limit: expected devices of one kind, got cluster.groups; state `memory` in each group");
+    }
   }
   auto scenario = load_input(base_input(flags));
   if (!scenario) return scenario;
@@ -176,22 +192,18 @@ InputFlags base_input(const TuneFlags& flags) {
   return input;
 }
 
-void add_tune_flags(Subcommand app, TuneFlags& flags) {
-  add_input_file(app, flags.input.file);
-  app.add_option("--global-batch-size", flags.input.global_batch_size,
-                 "samples of a step, over all copies of the pipeline (default: the scenario's)")
-      .range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()})
-      .type_name("N");
-  add_trained_model_flags(app, flags.input.model);
+/// Declares the flags of what a configuration may choose.
+static void add_choice_flags(Subcommand app, TuneChoiceFlags& choices) {
   const std::string group = "Choices (lists: 4 | 1,2,4 | 1..16; default: all that the model allows)";
   const auto list = [&](const std::string& names, std::string& value, const std::string& type,
                         const std::string& help) {
     app.add_option(names, value, help).group(group).type_name(type);
   };
-  TuneChoiceFlags& choices = flags.choices;
-  app.add_words("--schedule", choices.schedules,
-                "schedules to try, with commas between them (default 1f1b,interleaved,zb-h1,zb-v, "
-                "and ep-1f1b where devices share experts)")
+  app.add_words(
+         "--schedule", choices.schedules,
+         "schedules to try, with commas between them (default 1f1b,interleaved,zb-h1,zb-v, "
+         "ep-1f1b where devices share experts, and 1f1b-vocab-1,1f1b-vocab-2 where the output layer is "
+         "as large as four layers)")
       .words(schedule_names())
       .group(group)
       .type_name("NAMES");
@@ -202,11 +214,17 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   list("--data-parallel", choices.data, "NUMBERS", "copies of the pipeline");
   list("--order", choices.order, "WORDS",
        "numbering of devices, nearest first: tp-cp-ep-dp-pp,tp-cp-ep-pp-dp");
+  list("--group-order", choices.group_order, "WORDS",
+       "how a pipeline goes through cluster.groups: stated,reversed");
   list("--pp-size", choices.stages, "NUMBERS", "K, ranks of a pipeline");
   list("--virtual-stages", choices.virtual_stages, "NUMBERS", "v, model chunks a rank");
   list("--micro-batch-size", choices.micro_batch_size, "NUMBERS", "samples of a microbatch, of 1,2,4,8,16");
   list("--recompute", choices.recompute, "WORDS", "none,selective,full");
   list("--sharding", choices.sharding, "WORDS", "ZeRO stages: none,1,2,3");
+  list("--offload", choices.offload, "WORDS",
+       "activations of 1f1b and interleaved that wait in the memory of hosts: none,0.5,1 (default: none, but "
+       "all "
+       "if cluster.host is stated)");
   app.add_option(
          "--layer-split", choices.layer_splits,
          "layouts to try (default even, ends-one-less and balanced), a Megatron layout or a list among "
@@ -220,6 +238,16 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
       .type_name("N");
   list("--memory-limit", choices.memory_limit, "BYTES",
        "that may be used of a device, such as 72GiB (default: its own, less the reserve)");
+}
+
+void add_tune_flags(Subcommand app, TuneFlags& flags) {
+  add_input_file(app, flags.input.file);
+  app.add_option("--global-batch-size", flags.input.global_batch_size,
+                 "samples of a step, over all copies of the pipeline (default: the scenario's)")
+      .range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()})
+      .type_name("N");
+  add_trained_model_flags(app, flags.input.model);
+  add_choice_flags(app, flags.choices);
   const std::string search = "Search";
   app.add_option("--top", flags.top,
                  "rows of the table of configurations, and of .csv and .html (default 10)")
@@ -248,7 +276,8 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
       .group(answer)
       .type_name("NUMBER");
   add_settings_flag(app, flags.input.settings, search);
-  add_output_flags(app, flags.output, ".json .csv .html .txt .yaml (the best one's scenario)");
+  add_output_flags(app, flags.output,
+                   ".json .csv .html .txt .yaml (the best one's scenario) .sh (its command line of --emit)");
 }
 
 tl::expected<TuneRequest, UserError> request_of(const TuneFlags& flags) {
@@ -270,7 +299,8 @@ tl::expected<TuneRequest, UserError> request_of(const TuneFlags& flags) {
   request.global_batch_size = *batch;
   request.choices = *std::move(choices);
   if (flags.choices.max_nodes) request.nodes = nodes_up_to(*flags.choices.max_nodes);
-  if (!flags.choices.schedules.empty()) request.schedules = flags.choices.schedules;
+  request.schedules = flags.choices.schedules.empty() ? default_tuned_schedules(model_of(request).work.model)
+                                                      : flags.choices.schedules;
   if (!splits->empty()) request.layer_splits = *std::move(splits);
   if (auto launcher = enum_of_text<Launcher>(flags.emit)) request.launcher = launcher;
   return request;

@@ -28,6 +28,7 @@
 #include "report/print/table.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/passes.hpp"
@@ -35,9 +36,9 @@
 #include "schedules/text/program_text.hpp"
 #include "sim/autopsy/autopsy.hpp"
 #include "sim/autopsy/recording.hpp"
-#include "sim/autopsy/sqlite_file.hpp"
 #include "sim/autopsy/trace_formats.hpp"
 #include "sim/hold/megatron_timers.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {
@@ -51,7 +52,7 @@ struct AutopsyFlags {
   OutputFlags output;
 };
 
-/// The contents of all files of a recorded run, by the form of the file.
+/// The contents of all files of a recorded run, with one list for each kind of file.
 struct Record {
   RecordedRows actions;
   /// The number of each rank and the use of its GPU, from traces of a profiler.
@@ -66,9 +67,10 @@ void append(RecordedRows& all, RecordedRows more) {
   all.rows.insert(all.rows.end(), std::make_move_iterator(more.rows.begin()),
                   std::make_move_iterator(more.rows.end()));
   all.notes.insert(all.notes.end(), more.notes.begin(), more.notes.end());
+  all.world_size = std::max(all.world_size, more.world_size);
 }
 
-/// Reads a file and adds its content to `record`. The content shows in which form the file is.
+/// Reads a file and adds its content to `record`. The format of the file is recognised from its content.
 tl::expected<void, std::string> read_file(const std::string& file, Record& record) {
   auto text = read_trace_file(file, file);
   if (!text) return tl::unexpected(text.error());
@@ -227,12 +229,77 @@ Outcome run_hang(const AutopsyFlags& flags, const Record& record) {
   return *verdict ? ExitCode::check_failed : ExitCode::ok;
 }
 
+/// Prints what a record of some ranks tells.
+Outcome run_partial(const AutopsyFlags& flags, const RecordedRows& actions) {
+  if (auto known = check_output_files(flags.output.files, {".json", ".txt"}, {}); !known) {
+    return bad_input(
+        "expected the records of all ranks, because other files than .json and .txt need them; leave out -o "
+        "to see what the record tells");
+  }
+  std::optional<MeantProgram> meant;
+  if (!flags.meant.schedule.empty()) {
+    // The shape is taken from what is known: K from the flag or the job, and M from the passes.
+    Recording known;
+    std::int32_t microbatches = 0;
+    std::int64_t ranks = actions.world_size;
+    for (const RecordedRow& row : actions.rows) {
+      ranks = std::max(ranks, row.rank + 1);
+      for (const Action& action : row.actions) {
+        microbatches = std::max(microbatches, action.microbatch + 1);
+        known.stages = std::max(known.stages, action.stage + 1);
+      }
+    }
+    InputFlags input = flags.meant;
+    if (!input.pp_size) input.pp_size = ranks;
+    if (!input.num_microbatches) input.num_microbatches = microbatches;
+    auto read = meant_schedule(input, known);
+    if (!read) return tl::unexpected(read.error());
+    meant = *std::move(read);
+  }
+  const PartialRecord record =
+      partial_record(actions.rows, actions.world_size, meant ? &meant->program : nullptr);
+  std::string notes;
+  for (const std::string& note : actions.notes) notes += fmt::format("note: {}\n", shown_name(note));
+  const auto json = [&] { return partial_record_to_json(record); };
+  const std::vector<OutputForm> forms = {{".json", json}, {".txt", [&] { return to_text(record) + notes; }}};
+  const auto written =
+      write_answer(flags.output, forms, flags.output.json ? json() : to_text(record, table_width()) + notes);
+  if (!written) return tl::unexpected(written.error());
+  const bool differs = std::ranges::any_of(
+      record.ranks, [](const PartialRank& rank) { return !rank.as_meant.value_or(true); });
+  return differs ? ExitCode::check_failed : ExitCode::ok;
+}
+
+/// Writes the answer and the files of -o. The exit code says whether the run followed the meant program.
+Outcome write_autopsy(const AutopsyFlags& flags, const Autopsy& autopsy) {
+  std::string scenario = autopsy.scenario;
+  for (const std::string& file : flags.output.files) {
+    if (!has_suffix(file, ".yaml") && !has_suffix(file, ".yml")) continue;
+    auto text = scenario_with_lists(autopsy, file);
+    if (!text) return tl::unexpected(text.error());
+    scenario = *std::move(text);
+  }
+  const auto json = [&](const TextSink& sink) { write_autopsy_json(autopsy, sink); };
+  const std::vector<OutputForm> forms = {{".json", TextInPieces(json)},
+                                         {".yaml", [&] { return scenario; }},
+                                         {".yml", [&] { return scenario; }},
+                                         {".html", [&] { return autopsy_to_html(autopsy); }},
+                                         {".csv", [&] { return events_to_csv(autopsy.recording); }},
+                                         {".psched", [&] { return to_text(autopsy.program); }},
+                                         {".txt", [&] { return autopsy_to_text(autopsy); }}};
+  const auto written = flags.output.json
+                           ? write_answer(flags.output, forms, TextInPieces(json))
+                           : write_answer(flags.output, forms, autopsy_to_text(autopsy, table_width()));
+  if (!written) return tl::unexpected(written.error());
+  return autopsy.as_meant() ? ExitCode::ok : ExitCode::check_failed;
+}
+
 Outcome run_autopsy(const AutopsyFlags& flags) {
   std::vector<FileArgument> inputs;
   inputs.reserve(flags.files.size());
   for (const std::string& file : flags.files) inputs.push_back({"the input", file});
   if (auto known = check_output_files(flags.output.files,
-                                      {".yaml", ".yml", ".json", ".csv", ".psched", ".txt"}, inputs);
+                                      {".yaml", ".yml", ".html", ".json", ".csv", ".psched", ".txt"}, inputs);
       !known)
     return tl::unexpected(known.error());
   auto record = recorded_files(flags.files);
@@ -253,27 +320,11 @@ Outcome run_autopsy(const AutopsyFlags& flags) {
     if (auto written = write_stdout(text); !written) return tl::unexpected(written.error());
     return ExitCode::ok;
   }
+  if (is_partial(record->actions.rows, record->actions.world_size))
+    return run_partial(flags, record->actions);
   const auto autopsy = autopsy_for(flags, std::move(record->actions));
   if (!autopsy) return tl::unexpected(autopsy.error());
-  std::string scenario = autopsy->scenario;
-  for (const std::string& file : flags.output.files) {
-    if (!has_suffix(file, ".yaml") && !has_suffix(file, ".yml")) continue;
-    auto text = scenario_with_lists(*autopsy, file);
-    if (!text) return tl::unexpected(text.error());
-    scenario = *std::move(text);
-  }
-  const auto json = [&](const TextSink& sink) { write_autopsy_json(*autopsy, sink); };
-  const std::vector<OutputForm> forms = {{".json", TextInPieces(json)},
-                                         {".yaml", [&] { return scenario; }},
-                                         {".yml", [&] { return scenario; }},
-                                         {".csv", [&] { return events_to_csv(autopsy->recording); }},
-                                         {".psched", [&] { return to_text(autopsy->program); }},
-                                         {".txt", [&] { return autopsy_to_text(*autopsy); }}};
-  const auto written = flags.output.json
-                           ? write_answer(flags.output, forms, TextInPieces(json))
-                           : write_answer(flags.output, forms, autopsy_to_text(*autopsy, table_width()));
-  if (!written) return tl::unexpected(written.error());
-  return autopsy->as_meant() ? ExitCode::ok : ExitCode::check_failed;
+  return write_autopsy(flags, *autopsy);
 }
 
 }  // namespace
@@ -285,7 +336,7 @@ Command autopsy_command(CLI::App& root) {
          "FILES", flags->files,
          "tables of events, traces of PyTorch's profiler, SQLite files of Nsight Systems, dumps of Primus "
          "or of PyTorch's flight recorder, or a log with Megatron's timers of all ranks; also compressed "
-         "by gzip")
+         "by gzip; - for standard input")
       .required()
       .type_name("FILE...");
   const std::string group = "The program that was meant (its shape is taken from the record)";
@@ -308,14 +359,14 @@ Command autopsy_command(CLI::App& root) {
       .group("Record")
       .type_name("N");
   app.add_flag("--means", flags->means,
-               "write one mean a stage into the scenario, in place of every duration")
+               "write one mean a stage and copy into the scenario, in place of every duration")
       .group("Output");
   app.add_option("--samples", flags->samples,
                  "points between the ideal run and this run at which causes are found (default 32)")
       .range(2, 4096)
       .group("Output")
       .type_name("N");
-  add_output_flags(app, flags->output, ".yaml .json .csv .psched .txt");
+  add_output_flags(app, flags->output, ".yaml .html .json .csv .psched .txt");
   app.footer(
       "Examples:\n"
       "  penstock autopsy tests/sim/traces/slow-stage.csv --schedule 1f1b -o recorded.yaml\n"
@@ -323,11 +374,13 @@ Command autopsy_command(CLI::App& root) {
       "  penstock autopsy tests/sim/traces/megatron-timers.log -o stages.yaml\n"
       "The .yaml is a scenario with the recorded costs; the .json is a measured result that compare, explain "
       "and\n"
-      "diff read; the .csv has the recorded actions. A table of events has a header such as\n"
+      "diff read; the .html is a page with the causes and the timeline; the .csv has the recorded actions. A "
+      "table of events has a header such as\n"
       "  step,copy,rank,action,start_us,end_us\n"
       "where step and copy may be left out. Exit status 1: the lists are not those that were meant, or the "
       "dumps of the\n"
-      "flight recorder show a hang. --json of dumps: {\"hang\": {rank, action, iteration, kind}}.");
+      "flight recorder show a hang. --json of dumps: {\"hang\": {rank, action, iteration, kind}}.\n"
+      "If the records of some ranks are missing, the answer has the times and lists of the others.");
   return {app, [flags] { return run_autopsy(*flags); }};
 }
 

@@ -213,22 +213,42 @@ Table logs_table(const LogCalibration& answer) {
 
 Table intervals_table(const LogCalibration& answer) {
   Table table;
-  table.columns = {"device", "precision", "constant", "value", "from", "to", "rows"};
-  table.keys = 3;
+  table.columns = {"framework", "device", "precision", "constant", "value", "from", "to", "rows"};
+  table.keys = 4;
   for (const GroupConstants& group : answer.fitted.constants) {
     for (const ConstantInterval& one : group.intervals) {
-      table.rows.push_back({text_cell(group.device), text_cell(group.precision), text_cell(one.name),
-                            Cell{fmt::format("{:.4f}", one.value), one.value},
-                            Cell{fmt::format("{:.4f}", one.low), one.low},
-                            Cell{fmt::format("{:.4f}", one.high), one.high},
-                            count_cell(static_cast<std::int64_t>(group.rows))});
+      table.rows.push_back(
+          {text_cell(std::string(to_text(group.framework))), text_cell(group.device),
+           text_cell(group.precision), text_cell(one.name), Cell{fmt::format("{:.4f}", one.value), one.value},
+           Cell{fmt::format("{:.4f}", one.low), one.low}, Cell{fmt::format("{:.4f}", one.high), one.high},
+           count_cell(static_cast<std::int64_t>(group.rows))});
     }
   }
   return table;
 }
 
-/// Returns the errors of all runs that could be predicted with constants from other runs. Returns nothing
-/// if there is no such run.
+/// Returns true if a fitted constant stopped at a bound of the fit.
+bool has_stopped(const GroupConstants& group, const std::string& constant) {
+  return std::ranges::find(group.stopped, constant) != group.stopped.end();
+}
+
+/// Returns a note for each constant that stopped at a bound of the fit.
+std::vector<std::string> bound_notes(const LogCalibration& answer) {
+  std::vector<std::string> notes;
+  for (const GroupConstants& group : answer.fitted.constants) {
+    for (const ConstantInterval& one : group.intervals) {
+      if (!has_stopped(group, one.name)) continue;
+      notes.push_back(fmt::format(
+          "{} of {} on {} in {} stopped at {:.4g}, the bound of the fit; these steps have a cost that "
+          "no constant describes, so check what the logs do not state (recomputation, overlap, the device)",
+          one.name, to_text(group.framework), group.device, group.precision, one.value));
+    }
+  }
+  return notes;
+}
+
+/// Returns the errors of those runs that can be predicted with constants fitted to other runs. Returns
+/// nothing if there is no such run.
 std::optional<RunGroup> left_out_group(const LogCalibration& answer) {
   GroupErrors errors;
   for (const LeftOutError& one : answer.left_out) {
@@ -240,8 +260,10 @@ std::optional<RunGroup> left_out_group(const LogCalibration& answer) {
 
 std::string left_out_text(const LogCalibration& answer) {
   const auto group = left_out_group(answer);
-  if (!group)
-    return "leave-one-out error: none; it takes logs of two configurations on one device and precision\n";
+  if (!group) {
+    return "leave-one-out error: none; it takes logs of two configurations of one framework, device and "
+           "precision\n";
+  }
   return fmt::format(
       "leave-one-out error: {:.2f} % on average over {} rows, bias {:+.2f} %, worst {:+.2f} %\n",
       100 * group->mape, group->rows, 100 * group->bias, 100 * group->worst);
@@ -286,12 +308,14 @@ std::string calibration_json(const LogCalibration& answer) {
   document["constants"] = Json::array();
   for (const GroupConstants& group : answer.fitted.constants) {
     for (const ConstantInterval& one : group.intervals) {
-      document["constants"].push_back({{"device", group.device},
+      document["constants"].push_back({{"framework", to_text(group.framework)},
+                                       {"device", group.device},
                                        {"precision", group.precision},
                                        {"name", one.name},
                                        {"value", one.value},
                                        {"low", one.low},
                                        {"high", one.high},
+                                       {"stopped", has_stopped(group, one.name)},
                                        {"rows", group.rows}});
     }
   }
@@ -300,18 +324,20 @@ std::string calibration_json(const LogCalibration& answer) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-/// Returns the fitted constants as parts of a scenario. Returns an error if they belong to several devices
-/// or precisions.
+/// Returns the fitted constants as parts of a scenario. Returns an error if they belong to several
+/// frameworks, devices or precisions.
 tl::expected<std::string, std::string> constants_yaml(const LogCalibration& answer) {
   const std::vector<GroupConstants>& groups = answer.fitted.constants;
   // Rows with experts have the constants of rows without experts, and one more.
   const GroupConstants& last = groups.back();
   for (const GroupConstants& group : groups) {
-    if (group.device != last.device || group.precision != last.precision) {
+    if (group.framework != last.framework || group.device != last.device ||
+        group.precision != last.precision) {
       return tl::unexpected(fmt::format(
-          "expected logs of one device and precision, since a scenario has one of each, got {} {} "
-          "and {} {}; calibrate them apart",
-          group.device, group.precision, last.device, last.precision));
+          "expected logs of one framework, device and precision, since a scenario has one of each, got {} {} "
+          "{} and {} {} {}; calibrate them apart",
+          to_text(group.framework), group.device, group.precision, to_text(last.framework), last.device,
+          last.precision));
     }
   }
   std::string text = fmt::format(
@@ -344,7 +370,7 @@ void add_log_flags(Subcommand app, LogFlags& flags) {
   app.add_option(
          "--from-log", flags.logs,
          "measure nothing: fit the constants of a named device to the steps in this log of Megatron-LM, "
-         "NeMo, torchtitan or MLPerf; may be repeated")
+         "NeMo, torchtitan or MLPerf, or - for standard input; may be repeated")
       .one_value_each()
       .group(group)
       .type_name("FILE");
@@ -379,6 +405,7 @@ Outcome calibrate_from_logs(const LogFlags& logs, const InputFlags& input, const
   const auto answer = calibrated(*std::move(logged));
   if (!answer) return tl::unexpected(answer.error());
   for (const LoggedRun& run : answer->logged) write_notes(run.notes, output);
+  write_notes(bound_notes(*answer), output);
   const auto yaml = [&] { return constants_yaml(*answer); };
   const std::vector<OutputForm> forms = {
       {".csv", [&] { return logged_runs_csv(answer->logged, directory_of_rows(output)); }},

@@ -69,8 +69,8 @@ struct Side {
   std::optional<MeanBill> bill{};  ///< present if --why is given
 };
 
-/// Reads a side from a result file. It has the digest of its program but not the program. Returns nothing
-/// if the JSON file has no key schema_version. Such a file is a scenario.
+/// Reads a side from a result file or from standard input. It has the digest of its program but not the
+/// program. Returns nothing if the text has no key schema_version. Such a text is a scenario or a program.
 tl::expected<std::optional<Side>, UserError> result_side(const std::string& file, bool why) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -129,7 +129,7 @@ tl::expected<Side, UserError> simulated(Scenario scenario, bool why) {
 /// Returns the side that a file describes: a result, a program or a scenario. `flags.shape` is used for a
 /// scenario. It is not used for a program if the other side is a named schedule.
 tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFlags& flags) {
-  if (is_file(name) && has_suffix(name, ".json")) {
+  if (name == kStandardInput || (is_file(name) && has_suffix(name, ".json"))) {
     auto side = result_side(name, flags.why);
     if (!side) return tl::unexpected(side.error());
     if (*side) return **std::move(side);
@@ -186,8 +186,8 @@ struct Sides {
   Side after;
 };
 
-/// Makes both sides. A side that is a file is made first, because a schedule on the other side needs its
-/// shape.
+/// Makes both sides of the comparison. A side that is a file is made first, because a schedule on the other
+/// side needs its shape.
 tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
   std::optional<Side> before;
   std::optional<Side> after;

@@ -11,7 +11,7 @@ A name with a dot is a key of the scenario, as in `--set`: `**{"cluster.latency"
 
 from __future__ import annotations
 
-from ._commands import explain, runs, sweep, tune
+from ._commands import explain, runs, show, sweep, tune
 from ._errors import Hang, PenstockError, RunError, ScenarioError
 from ._program import Program, Verdict, check
 from ._result import Result, simulate
@@ -35,6 +35,7 @@ __all__ = [
     "check",
     "explain",
     "runs",
+    "show",
     "simulate",
     "sweep",
     "tune",

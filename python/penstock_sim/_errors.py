@@ -8,9 +8,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-# FILE:LINE:COLUMN: KEY: message
-_PLACE = r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?:(?P<key>[\w.\-]+): )?"
-_KEY = r"^(?:--set )?(?P<key>[\w\-]+(?:\.[\w\-]+)+): "
+# FILE:LINE:COLUMN: KEY: message, and tables have no column
+_PLACE = r"(?P<file>.+?):(?P<line>\d+):(?:(?P<column>\d+):)? (?:(?P<key>[\w.\-]+): )?"
+_SET_KEY = r"(?:--set|--vary) (?P<key>[\w.\-]+): "
+_KEY = r"(?P<key>(?:model|cluster|host|parallel|schedule|partition|training)(?:\.[\w\-]+)*): "
+_FILE = r"(?P<file>[^\s:]*[./][^\s:]*): "
 
 
 class PenstockError(Exception):
@@ -21,18 +23,22 @@ class ScenarioError(PenstockError):
     """A wrong scenario, program, argument or shape.
 
     `key` is the scenario's key, `file` the file and `line` its line, from 1. Each is None if the error has none. The
-    file of a scenario that was given as a dict or a text is "-".
+    file of a scenario that was given as a dict or a text is "-", and that of `Program.from_rows` is "rows".
     """
 
     def __init__(self, message: str) -> None:
         import re
 
         super().__init__(message)
-        place = re.match(_PLACE, message)
-        key = place or re.match(_KEY, message)
-        self.file: str | None = place["file"] if place else None
-        self.line: int | None = int(place["line"]) if place else None
-        self.key: str | None = key["key"] if key else None
+        found: dict[str, str | None] = {}
+        for form in (_PLACE, _SET_KEY, _KEY, _FILE):
+            if match := re.match(form, message):
+                found = match.groupdict()
+                break
+        line = found.get("line")
+        self.file: str | None = found.get("file")
+        self.line: int | None = int(line) if line else None
+        self.key: str | None = found.get("key")
 
 
 class Hang(PenstockError):

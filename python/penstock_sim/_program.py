@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import _core
-from ._arguments import flags_of, input_of
+from ._arguments import Written, flags_of, input_of
 from ._errors import raise_failure
 
 TYPE_CHECKING = False
@@ -160,19 +160,65 @@ class Verdict:
         return f"<Verdict {'not valid' if not self.valid else ', '.join(words) or 'safe'}>"
 
 
-def check(program: Program | Scenario, channel: str | None = None, **keys: Any) -> Verdict:
+def check(program: Program | Scenario = None, channel: str | None = None, **keys: Any) -> Verdict:
     """Proves that a program, or the program of a scenario, is valid and cannot hang.
 
     `channel` is a channel model: rank, pair, direction, directed or boundary; without it the program's own. `keys`
-    are flags of `penstock check`. The verdict is true if nothing is wrong.
+    are flags of `penstock check`; `schedule` may also be a function, see `Program.from_order`. The verdict is true if
+    nothing is wrong.
     """
-    arguments, text = (["-"], program.to_text()) if isinstance(program, Program) else input_of(program)
-    answer = _core.check([*arguments, *flags_of({"channel": channel, **keys})], text)
+    keys["channel"] = channel
+    given = CallInput(None, program, keys) if isinstance(program, Program) else CallInput(program, None, keys)
+    with given:
+        answer = _core.check(given.arguments, given.text)
     if isinstance(answer, _core.Failure):
         raise_failure(answer)
     import json
 
     return Verdict(json.loads(answer))
+
+
+class CallInput:
+    """The arguments of a call, and the text of its standard input.
+
+    A program replaces the scenario's schedule. Beside a scenario it is a second text, so it becomes a file, which the
+    end of the context deletes. A function in `keys["schedule"]` is a program of pp_size ranks and num_microbatches.
+    """
+
+    def __init__(self, scenario: Scenario, program: Program | None, keys: dict[str, Any]) -> None:
+        self._keys = dict(keys)
+        if callable(self._keys.get("schedule")):
+            program = _program_of_keys(self._keys)
+        self._file: Written | None = None
+        if program is not None and scenario is None:
+            self._names, self.text = ["-"], program.to_text()
+            return
+        self._names, self.text = input_of(scenario)
+        if program is not None:
+            self._file = Written(program.to_text(), ".psched")
+
+    @property
+    def has_file(self) -> bool:
+        """True if the arguments name a file that the end of the context deletes."""
+        return self._file is not None
+
+    def __enter__(self) -> CallInput:
+        if self._file is not None:
+            self._keys["schedule.program"] = self._file.__enter__()
+        self.arguments = [*self._names, *flags_of(self._keys)]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.__exit__(*error)
+
+
+def _program_of_keys(keys: dict[str, Any]) -> Program:
+    """Returns the program of a function, and takes the keys away that it stands for."""
+    order, ranks, microbatches = keys.pop("schedule"), keys.pop("pp_size", None), keys.pop("num_microbatches", None)
+    if ranks is None or microbatches is None:
+        raise TypeError("a schedule that is a function needs pp_size and num_microbatches")
+    return program_of_order(order, ranks, microbatches)
 
 
 def program_of_order(order: Order, ranks: int, microbatches: int) -> Program:

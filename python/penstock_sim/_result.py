@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from . import _core
-from ._arguments import flags_of, input_of
 from ._errors import raise_failure
-from ._program import Program, program_of_order
+from ._program import CallInput, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
     import pandas
 
-    from ._types import Order, Scenario
+    from ._types import Scenario
 
 
 class Result:
@@ -42,7 +41,10 @@ class Result:
 
     @property
     def peak(self) -> int:
-        """The memory of the fullest rank at its peak, in bytes; 0 if the scenario has no sizes."""
+        """The memory of the fullest rank at its peak, in bytes; 0 if the scenario has no sizes.
+
+        Without sizes, memory is counted in activations; `ranks()` has these counts.
+        """
         return self._core.peak_bytes
 
     @property
@@ -118,33 +120,11 @@ def simulate(scenario: Scenario = None, *, program: Program | None = None, **key
     `order(rank, K, M)`, see `Program.from_order`. Raises ScenarioError for wrong input, and Hang if the program is
     not valid or can hang.
     """
-    schedule = keys.get("schedule")
-    if callable(schedule):
-        program = _program_of_keys(schedule, keys)
-    if program is not None and scenario is None:
-        arguments, text = ["-"], program.to_text()
-    else:
-        arguments, text = input_of(scenario)
-    if program is None or scenario is None:
-        return _simulated([*arguments, *flags_of(keys)], text)
-    # The scenario and its program are two texts, and there is one standard input.
-    import tempfile
-
-    with tempfile.NamedTemporaryFile("w", suffix=".psched") as file:
-        file.write(program.to_text())
-        file.flush()
-        result = _simulated([*arguments, *flags_of({**keys, "schedule.program": file.name})], text)
-        result._with_timeline()
+    with CallInput(scenario, program, keys) as given:
+        result = _simulated(given.arguments, given.text)
+        if given.has_file:
+            result._with_timeline()  # The file of the program is gone after this block.
     return result
-
-
-def _program_of_keys(order: Order, keys: dict[str, Any]) -> Program:
-    """Returns the program of a function, and takes the keys away that it stands for."""
-    del keys["schedule"]
-    ranks, microbatches = keys.pop("pp_size", None), keys.pop("num_microbatches", None)
-    if ranks is None or microbatches is None:
-        raise TypeError("simulate: a schedule that is a function needs pp_size and num_microbatches")
-    return program_of_order(order, ranks, microbatches)
 
 
 def _simulated(arguments: list[str], text: str) -> Result:

@@ -55,8 +55,8 @@ enum class Origin : std::uint8_t {
   bridge
 };
 
-/// The keys by which a document's tool is recognised. A document has this shape if it contains all keys of
-/// `needed`, at depth one or two.
+/// The keys that show for which tool a document is written. The document belongs to the tool `origin` if it
+/// contains all keys of `needed`, at depth one or two.
 struct OriginShape {
   Origin origin = Origin::none;
   std::array<std::string_view, 3> needed{};
@@ -137,7 +137,8 @@ tl::expected<Node, std::string> document_of(const ImportInput& input) {
                                         Source{.name = input.name, .directory = {}, .override_key = ""}));
 }
 
-/// The settings from all input files, and the tool to which they belong.
+/// The content of all input files: the tool that they belong to, their settings, and the plan that the
+/// importer fills.
 struct Collected {
   Origin origin = Origin::none;
   Settings settings;
@@ -164,14 +165,17 @@ void read_emitted_comments(std::string_view text, Plan& plan) {
   }
 }
 
-void collect_shell(const ImportInput& input, Collected& collected) {
+tl::expected<void, std::string> collect_shell(const ImportInput& input, Origin stated, Collected& collected) {
   read_emitted_comments(input.text, collected.plan);
   const ShellCommand command = read_shell(input.text);
+  if (!command.error.empty()) return tl::unexpected(fmt::format("{}: {}", input.name, command.error));
   for (const ImportedKey& resource : command.resources) collected.settings.add(resource.key, resource.value);
   add_flags(collected.settings, command.words);
   for (const std::string& note : command.notes) collected.plan.notes.push_back(input.name + ": " + note);
   const auto is_torch = [](const std::string& word) { return word.starts_with("--parallelism."); };
-  collected.origin = std::ranges::any_of(command.words, is_torch) ? Origin::torchtitan : Origin::megatron;
+  const Origin shape = std::ranges::any_of(command.words, is_torch) ? Origin::torchtitan : Origin::megatron;
+  collected.origin = stated == Origin::none ? shape : stated;
+  return {};
 }
 
 /// Returns a text of Primus in which "${NAME:default}" is replaced by its default. A real run would first
@@ -217,10 +221,11 @@ void collect_primus(Node document, Collected& collected) {
     collected.settings.rename(fmt::format("{}overrides.", kTrainer), "");
 }
 
-tl::expected<void, std::string> collect_document(const ImportInput& input, Collected& collected) {
+tl::expected<void, std::string> collect_document(const ImportInput& input, Origin stated,
+                                                 Collected& collected) {
   auto document = document_of(input);
   if (!document) return tl::unexpected(document.error());
-  const Origin origin = origin_of(*document);
+  const Origin origin = stated == Origin::none ? origin_of(*document) : stated;
   if (origin == Origin::none) {
     return tl::unexpected(fmt::format(
         "{}: no importer knows these keys; expected arguments of Megatron-LM, settings of torchtitan, a "
@@ -243,7 +248,7 @@ tl::expected<void, std::string> collect_document(const ImportInput& input, Colle
   return {};
 }
 
-tl::expected<void, std::string> collect(const ImportInput& input, Collected& collected) {
+tl::expected<void, std::string> collect(const ImportInput& input, Origin stated, Collected& collected) {
   if (input.text.empty()) {
     if (add_bridge_recipe(collected.settings, collected.plan, input.name)) {
       collected.origin = Origin::bridge;
@@ -255,9 +260,13 @@ tl::expected<void, std::string> collect(const ImportInput& input, Collected& col
   }
   switch (text_form(input.text)) {
     case TextForm::shell:
-      collect_shell(input, collected);
-      return {};
+      return collect_shell(input, stated, collected);
     case TextForm::toml: {
+      if (stated != Origin::none && stated != Origin::torchtitan) {
+        return tl::unexpected(
+            fmt::format("{}: expected {}, got TOML, which only torchtitan has; leave --from out", input.name,
+                        title_of(stated)));
+      }
       collected.origin = Origin::torchtitan;
       const auto added = add_toml(collected.settings, input.text);
       if (!added) return tl::unexpected(fmt::format("{}:{}", input.name, added.error()));
@@ -269,7 +278,7 @@ tl::expected<void, std::string> collect(const ImportInput& input, Collected& col
                       "makes as YAML or JSON",
                       input.name));
     case TextForm::other:
-      return collect_document(input, collected);
+      return collect_document(input, stated, collected);
   }
   return {};
 }
@@ -287,8 +296,11 @@ tl::expected<std::string, std::string> take_stated_model(const ImportRequest& re
     return std::string();
   }
   importing.has_model = true;
+  importing.model_is_named = request.model.empty();
   std::error_code ignored;
-  if (!std::filesystem::exists(model, ignored) && set_known_model(importing.plan, model)) {
+  // A library's configuration has all parts of the model. The table of known models has only sizes.
+  const bool is_file = std::filesystem::exists(model, ignored) || is_library_config(model, model);
+  if (!is_file && set_known_model(importing.plan, model)) {
     if (request.layers) importing.plan.set("model.layers", *request.layers);
     importing.stated_layers = importing.plan.number("model.layers");
     return std::string();
@@ -344,7 +356,41 @@ std::string refusal_of(const std::vector<ImportedKey>& keys, const std::vector<s
                      has_keys ? " (--ignore KEY leaves a key out)" : "", fmt::join(lines, "\n  "));
 }
 
+/// Returns true if no key is taken. Keys of a launcher do not count, because they state only devices.
+bool takes_nothing(const std::vector<ImportedKey>& keys) {
+  return std::ranges::none_of(keys, [](const ImportedKey& key) {
+    return key.fate == Fate::taken && !key.text.starts_with("cluster.");
+  });
+}
+
+/// The words of --from, in the order of Origin.
+constexpr auto kOriginNames = std::to_array<std::pair<std::string_view, Origin>>({
+    {"megatron", Origin::megatron},
+    {"torchtitan", Origin::torchtitan},
+    {"deepspeed", Origin::deepspeed},
+    {"nanotron", Origin::nanotron},
+    {"simumax", Origin::simumax},
+    {"calculon", Origin::calculon},
+    {"primus", Origin::primus},
+    {"bridge", Origin::bridge},
+});
+
+/// Returns the tool of a name, Origin::none for an empty name, or an error for an unknown name.
+tl::expected<Origin, std::string> origin_of_name(std::string_view name) {
+  if (name.empty()) return Origin::none;
+  const auto found = std::ranges::find(kOriginNames, name, &std::pair<std::string_view, Origin>::first);
+  if (found != kOriginNames.end()) return found->second;
+  return tl::unexpected(
+      fmt::format("--from: expected one of {}, got \"{}\"", fmt::join(importer_names(), ", "), name));
+}
+
 }  // namespace
+
+std::vector<std::string_view> importer_names() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, origin] : kOriginNames) names.push_back(name);
+  return names;
+}
 
 std::string recognised_importer(std::string_view name, std::string_view text) {
   if (text.empty()) {
@@ -368,21 +414,26 @@ std::string recognised_importer(std::string_view name, std::string_view text) {
 }
 
 tl::expected<Imported, std::string> import_configuration(const ImportRequest& request) {
+  const auto stated = origin_of_name(request.from);
+  if (!stated) return tl::unexpected(stated.error());
   for (const ImportInput& input : request.inputs) {
-    const MachineFormat machine = machine_format(input.text);
+    const MachineFormat machine = *stated == Origin::none ? machine_format(input.text) : MachineFormat::none;
     if (machine != MachineFormat::none) return import_machine(request, input, machine);
   }
   Collected collected;
   std::vector<std::string> names;
   for (const ImportInput& input : request.inputs) {
-    if (auto added = collect(input, collected); !added) return tl::unexpected(added.error());
+    if (auto added = collect(input, *stated, collected); !added) return tl::unexpected(added.error());
     names.push_back(input.name);
   }
   const std::string name = fmt::format("{}", fmt::join(names, ", "));
   Importing importing{.settings = collected.settings, .plan = collected.plan};
   const auto stated_keys = collected.plan.keys;
+  if (collected.origin == Origin::torchtitan && collected.plan.library_model.empty())
+    collected.plan.library_model = torchtitan_library_model(collected.settings);
   const auto model_file = take_stated_model(request, importing);
   if (!model_file) return tl::unexpected(model_file.error());
+  const std::vector<std::string> unread = collected.plan.notes;  // parts of a script that were not read
   run_importer(collected.origin, importing);
   Plan& plan = collected.plan;
   // Penstock wrote the comment lines of `stated_keys` itself. They are exact, so they replace the keys that
@@ -402,6 +453,11 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
                     .notes = {}};
   if (const std::string refusal = refusal_of(imported.keys, plan.refusals); !refusal.empty())
     return tl::unexpected(fmt::format("{}: {}", name, refusal));
+  if (takes_nothing(imported.keys)) {
+    return tl::unexpected(fmt::format("{}: no key of {} is found, so there is nothing to predict{}{}", name,
+                                      imported.importer, unread.empty() ? "" : ": ",
+                                      fmt::join(unread, "; ")));
+  }
   auto scenario = scenario_of_plan(std::move(plan), {.device = request.device, .model = *model_file});
   if (!scenario) return tl::unexpected(fmt::format("{}: {}", name, scenario.error()));
   imported.yaml = std::move(scenario->yaml);

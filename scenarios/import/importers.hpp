@@ -27,12 +27,15 @@ struct ImportInput {
 
 /// A configuration of another program, and the settings that the user gives in addition.
 struct ImportRequest {
-  /// The parts of one configuration. SimuMax and calculon have a file for the model and one for the run.
+  /// The texts of one configuration. SimuMax and calculon use two files: one for the model and one for the
+  /// run.
   std::vector<ImportInput> inputs{};
+  /// The name of the tool, a word of importer_names(). Empty if the inputs are recognised by their shape.
+  std::string from{};
   std::string device{};                   ///< the name of an accelerator; empty if it is not stated
   std::optional<std::int64_t> devices{};  ///< the number of devices
   std::optional<std::int64_t> nodes{};    ///< the number of servers, if `devices` is not stated
-  std::string model{};                    ///< a config.json, or the name of a known model
+  std::string model{};                    ///< a config.json, or the name of a library or known model
   std::optional<std::int64_t> layers{};   ///< the first layers of the model; all if it is not stated
   std::vector<std::string> ignore{};      ///< refused keys that the user wants to leave out
   /// Scenario keys that the user sets because the configuration does not state them. Keys of
@@ -42,7 +45,7 @@ struct ImportRequest {
 
 /// An imported configuration.
 struct Imported {
-  std::string importer;            ///< the importer that read it, such as "Megatron-LM arguments"
+  std::string importer;            ///< the importer that read it, such as "Megatron-LM's arguments"
   std::string yaml;                ///< the scenario; empty if a key is refused
   std::vector<ImportedKey> keys;   ///< all keys of the configuration
   std::vector<std::string> notes;  ///< assumptions, and flags that state what the configuration does not
@@ -53,10 +56,13 @@ struct Imported {
 /// as the name of a recipe.
 std::string recognised_importer(std::string_view name, std::string_view text);
 
+/// Returns the words for ImportRequest::from, such as "megatron".
+std::vector<std::string_view> importer_names();
+
 /// Reads a configuration of another program and writes it as a scenario. Returns an error if the text cannot
-/// be parsed or its format is unknown. Also fails on refused keys, and lists all of them with reasons. Also
-/// fails if numbers contradict each other, for example if the global batch is not a multiple of the
-/// microbatch size.
+/// be parsed, its format is unknown, or the importer takes no key of it. Also fails on refused keys, and
+/// lists all of them with reasons. Also fails if numbers contradict each other, for example if the global
+/// batch is not a multiple of the microbatch size.
 tl::expected<Imported, std::string> import_configuration(const ImportRequest& request);
 
 /// Returns one sentence with the numbers of keys that were taken and ignored.
@@ -71,8 +77,10 @@ struct Importing {
   Plan& plan;
   /// The number of layers that --model or --layers states; absent if neither states it.
   std::optional<std::int64_t> stated_layers{};
-  /// True if --model states the sizes of the model.
+  /// True if --model, or a model of the library that the configuration names, states the sizes.
   bool has_model = false;
+  /// True if the configuration names this model, and --model does not state it.
+  bool model_is_named = false;
 
   /// Returns the number of layers that the user or the configuration states. Returns nothing if neither
   /// states it.
@@ -85,6 +93,9 @@ struct Importing {
 void import_megatron(Importing& importing);
 /// Reads a TOML file or flags of torchtitan.
 void import_torchtitan(Importing& importing);
+/// Returns the name of the model in scenarios/library/models that torchtitan's settings name. Returns an
+/// empty text if there is none.
+std::string torchtitan_library_model(const Settings& settings);
 void import_deepspeed(Importing& importing);
 void import_nanotron(Importing& importing);
 /// Reads the two files of a SimuMax configuration, a strategy and a model.
@@ -97,7 +108,8 @@ void import_calculon(Importing& importing);
 tl::expected<Imported, std::string> import_machine(const ImportRequest& request, const ImportInput& input,
                                                    MachineFormat format);
 
-/// Sets the number of devices from the arguments of a launcher, such as torchrun's.
+/// A rule that copies one key of a configuration to the scenario. The configuration's key `name` becomes the
+/// scenario's key `target`.
 void take_launcher(Importing& importing);
 
 /// A row of a table of keys. It says which key of the configuration becomes which key of the scenario.
@@ -107,8 +119,8 @@ struct CopiedRow {
   std::string_view target;  ///< a key of Plan::keys
   Kind kind = Kind::number;
 };
-/// Copies each key that is both in the table `rows` and in the configuration. A row of kind `on` sets the
-/// scenario's key to true if the switch is on.
+/// Copies each key of the configuration that a row of `rows` names. A row of kind `on` sets the scenario's
+/// key to true if the configuration's switch is on.
 void copy_rows(Importing& importing, std::span<const CopiedRow> rows);
 
 /// Returns the number of layers of each stage if `layers` are divided into `stages` equal stages. Returns an

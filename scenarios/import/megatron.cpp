@@ -46,7 +46,8 @@ constexpr auto kCopied = std::to_array<CopiedRow>({
     {"defer_embedding_wgrad_compute", "training.deferred_head", RowKind::on},
 });
 
-constexpr std::string_view kNoPrice = "does not change the time or the memory of a step";
+constexpr std::string_view kNoEffect = "does not change the time or the memory of a step";
+constexpr std::string_view kNoPrice = "has no price here";
 constexpr std::string_view kDataReason = "concerns data and the tokenizer";
 constexpr std::string_view kLearning = "concerns what is learned, not how long it takes";
 constexpr std::string_view kLogs = "concerns logs, checkpoints and evaluation between steps";
@@ -107,31 +108,25 @@ constexpr auto kSettled = std::to_array<SettledRow>({
      "fused_* enable_primus_turbo "
      "use_turbo_* turbo_* use_fused_* moe_use_fused_* use_primus_turbo* primus_turbo*",
      Fate::ignored, kKernels},
-    {"distributed_backend distributed_timeout_minutes no_async_tensor_model_parallel_allreduce "
-     "tp_comm_overlap_* "
-     "tp_comm_bootstrap_backend disable_tp_comm_* fp8_amax_* fp8_recipe fp8_margin fp8_interval fp8_wgrad "
-     "first_last_layers_bf16 "
-     "num_layers_at_start_in_bf16 num_layers_at_end_in_bf16 fp4_recipe fp8_param_gather fp4_param_gather "
-     "keep_fp8_weight_transpose_cache "
+    {"distributed_timeout_minutes tp_comm_bootstrap_backend use_cpu_initialization "
+     "average_in_collective ddp_average_in_collective check_for_nan_in_grad local_rank "
+     "enable_gloo_process_groups disable_gloo_process_groups bf16_mixed lazy_mpu_init "
+     "use_tp_pp_dp_mapping enable_msc no_enable_msc is_hybrid_model",
+     Fate::ignored, kNoEffect},
+    {"distributed_backend no_async_tensor_model_parallel_allreduce tp_comm_overlap_* "
+     "disable_tp_comm_* fp8_amax_* fp8_recipe fp8_margin fp8_interval fp8_wgrad "
+     "first_last_layers_bf16 num_layers_at_start_in_bf16 num_layers_at_end_in_bf16 fp4_recipe "
+     "fp8_param_gather fp4_param_gather keep_fp8_weight_transpose_cache "
      "reuse_grad_buf_for_mxfp8_param_ag accumulate_allreduce_grads_in_fp32 grad_reduce_in_fp32 "
-     "attention_softmax_in_fp32 "
-     "empty_unused_memory_level use_cpu_initialization delay_wgrad_compute wgrad_deferral_limit "
-     "make_vocab_size_divisible_by "
-     "average_in_collective ddp_average_in_collective overlap_param_gather "
-     "overlap_param_gather_with_optimizer_step "
-     "align_grad_reduce align_param_gather ddp_num_buckets ddp_pad_buckets_for_high_nccl_busbw "
-     "check_for_nan_in_grad "
-     "ddp_impl use_ring_exchange_p2p batch_p2p_comm overlap_p2p_comm no_overlap_p2p_communication "
-     "overlap_p2p_communication_warmup_flush "
-     "pipeline_dtype params_dtype variable_seq_lengths local_rank distribute_saved_activations "
-     "high_priority_stream_groups "
-     "num_distributed_optimizer_instances nccl_ub use_sharp sharp_* enable_gloo_process_groups "
-     "disable_gloo_process_groups "
-     "moe_shared_expert_overlap moe_layer_recompute expert_model_parallel_size context_parallel_size "
-     "is_hybrid_model "
-     "deterministic_mode bf16_mixed fp16_lm_cross_entropy moe_expert_capacity_factor lazy_mpu_init "
-     "use_tp_pp_dp_mapping "
-     "deepep_* moe_deepep_num_sms moe_hybridep_num_sms enable_msc no_enable_msc",
+     "attention_softmax_in_fp32 empty_unused_memory_level delay_wgrad_compute wgrad_deferral_limit "
+     "overlap_param_gather overlap_param_gather_with_optimizer_step align_grad_reduce "
+     "align_param_gather ddp_num_buckets ddp_pad_buckets_for_high_nccl_busbw ddp_impl "
+     "use_ring_exchange_p2p batch_p2p_comm overlap_p2p_comm "
+     "overlap_p2p_communication_warmup_flush pipeline_dtype params_dtype variable_seq_lengths "
+     "distribute_saved_activations high_priority_stream_groups num_distributed_optimizer_instances "
+     "nccl_ub use_sharp sharp_* moe_shared_expert_overlap moe_layer_recompute "
+     "expert_model_parallel_size context_parallel_size deterministic_mode fp16_lm_cross_entropy "
+     "moe_expert_capacity_factor deepep_* moe_deepep_num_sms moe_hybridep_num_sms",
      Fate::ignored, kNoPrice},
     {"node_rank master_addr master_port rdzv_* rdzv-id monitor_interval max_restarts standalone tee "
      "redirects "
@@ -200,8 +195,14 @@ std::optional<std::vector<std::int64_t>> list_of_pattern(std::string text) {
 /// tensor-parallel degree.
 void pad_vocabulary(Importing& importing) {
   const auto vocabulary = importing.plan.number("model.vocabulary");
-  if (!vocabulary) return;
-  const std::string* stated = importing.settings.find("make_vocab_size_divisible_by");
+  if (!vocabulary) {
+    importing.settings.ignore("make_vocab_size_divisible_by",
+                              importing.has_model ? "--model states the model" : "no vocabulary is stated");
+    return;
+  }
+  constexpr std::string_view kDivisor = "make_vocab_size_divisible_by";
+  const std::string* stated = importing.settings.find(kDivisor);
+  importing.settings.take(kDivisor, "model.transformer.vocabulary");
   const auto multiple = stated == nullptr ? std::nullopt : number_of_text<std::int64_t>(*stated);
   const std::int64_t step = std::max<std::int64_t>(1, multiple.value_or(128)) * importing.plan.tensor;
   const std::int64_t padded = (*vocabulary + step - 1) / step * step;
@@ -214,7 +215,7 @@ void pad_vocabulary(Importing& importing) {
       fmt::format("model.transformer.vocabulary, padded to {}, a multiple of {}", padded, step));
 }
 
-/// Sets the vocabulary that a tokenizer is known to have, if the arguments state none.
+/// Sets the vocabulary to the known size of the stated tokenizer, if the arguments state no vocabulary size.
 void guess_vocabulary(Importing& importing) {
   if (importing.plan.find("model.vocabulary") != nullptr || importing.plan.find("model.hidden") == nullptr)
     return;
@@ -427,8 +428,8 @@ void take_uneven_ends(Importing& importing, std::optional<std::int64_t> first,
   plan.layer_split = list_yaml(plan.layers);
 }
 
-/// Cuts the layers evenly. If the arguments ask for it, the embedding counts as one layer, and the loss
-/// counts as another.
+/// Cuts the layers evenly into stages. If the arguments ask for it, the embedding counts as one layer, and
+/// the loss counts as another.
 void take_even_cut(Importing& importing) {
   Plan& plan = importing.plan;
   const bool embedding =
@@ -533,6 +534,17 @@ void take_expert_parallelism(Importing& importing) {
     } else {
       plan.set("parallel.expert_overlap", "true");
     }
+  }
+}
+
+// Without overlap, Megatron-LM's interleaved schedule posts the messages between two passes together and
+// waits for them (batch_p2p_comm).
+void take_messages(Importing& importing) {
+  constexpr std::string_view kFlag = "no_overlap_p2p_communication";
+  if (importing.plan.chunks <= 1) {
+    importing.settings.ignore(kFlag, "Megatron-LM reads it only with several stages on each rank");
+  } else if (importing.settings.is_on(kFlag, "schedule.blocking")) {
+    importing.plan.set("schedule.blocking", "batched");
   }
 }
 
@@ -656,6 +668,7 @@ void import_megatron(Importing& importing) {
   take_model(importing);
   take_cut(importing);
   take_parallelism(importing);
+  take_messages(importing);
   take_recomputation(importing);
   take_precision(importing);
   plan.set("training.framework", "megatron-te");

@@ -17,6 +17,7 @@
 #include "scenarios/import/importers.hpp"
 #include "scenarios/import/plan.hpp"
 #include "scenarios/import/settings.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {
@@ -186,6 +187,7 @@ constexpr auto kNanotronCopied = std::to_array<CopiedRow>({
     {"model.model_config.moe_config.top_k", "model.experts_per_token"},
     {"model.model_config.moe_config.moe_intermediate_size", "model.expert_feed_forward"},
     {"tokens.sequence_length", "model.sequence"},
+    {"model.model_config.sliding_window_size", "model.window"},
     {"parallelism.tp_linear_async_communication", "parallel.tensor_overlap", RowKind::on},
 });
 
@@ -201,16 +203,15 @@ constexpr auto kNanotronSettled = std::to_array<SettledRow>({
      "tokens.train_steps "
      "tokens.limit_* tokens.val_check_interval",
      Fate::ignored, "concerns what is learned, not how long it takes"},
-    {"model.model_config.* model.ddp_bucket_cap_mb model.make_vocab_size_divisible_by model.dtype",
-     Fate::ignored, "does not change the time or the memory of a step"},
-    {"parallelism.tp_recompute_allgather parallelism.moe_layer_recompute "
+    {"model.model_config.* model.ddp_bucket_cap_mb model.make_vocab_size_divisible_by model.dtype "
+     "parallelism.tp_recompute_allgather parallelism.moe_layer_recompute "
      "parallelism.expert_tensor_parallel_size",
-     Fate::ignored, "does not change the time or the memory of a step here"},
+     Fate::ignored, "has no price here"},
 });
 
-/// Returns the number of layers of each stage, as nanotron's build_model() computes it. A stage of K gets
-/// layers until all layers so far have more than their share of the weights, (stage + 1) / K. A layer counts
-/// with its matrix weights, the head with its vocabulary matrix, and the embedding with nothing.
+/// Returns the number of layers of each stage, as nanotron's build_model() computes it. Stage s of K gets
+/// layers until the layers so far have more than (s + 1) / K of all weights. A layer counts with its matrix
+/// weights, and the output head with its vocabulary matrix. The embedding does not count.
 std::vector<std::int64_t> nanotron_layers(const Plan& plan) {
   const auto layers = plan.number("model.layers");
   const auto hidden = plan.number("model.hidden");
@@ -262,7 +263,7 @@ constexpr auto kSimumaxSettled = std::to_array<SettledRow>({
      "make_vocab_size_divisible_by padded_vocab_size group_gemm_col_ratio offload_groupgemm_col_inputs "
      "group_size moe_pad* "
      "capacity moe_capacity_factor test_mode net cp_size cp_*",
-     Fate::ignored, "does not change the time or the memory of a step here"},
+     Fate::ignored, "has no price here"},
 });
 
 // --- calculon ---------------------------------------------------------------------------------------------
@@ -281,8 +282,7 @@ constexpr auto kCalculonSettled = std::to_array<SettledRow>({
      "moves memory to the host, which has no price here"},
     {"tensor_par_net pipeline_par_net data_par_net", Fate::ignored,
      "the devices of a node use NVLink, others the network"},
-    {"name datatype fused_activation seq_par_ag_redo", Fate::ignored,
-     "does not change the time of a step here"},
+    {"name datatype fused_activation seq_par_ag_redo", Fate::ignored, "has no price here"},
     {"matrix.* vector.* mem1.* mem2.* processing_mode networks", Fate::ignored,
      "describes a machine; give --device NAME, or keys of cluster in the scenario"},
 });
@@ -327,6 +327,24 @@ void take_deepspeed_pipeline(Importing& importing) {
   }
 }
 
+/// Reads the optimizer, whose state takes memory. Without a momentum, SGD has no state.
+void take_deepspeed_optimizer(Importing& importing) {
+  Settings& settings = importing.settings;
+  const auto type = settings.word("optimizer.type", "training.optimizer");
+  if (!type) return;
+  const std::string plain = plain_name(*type);
+  if (plain == "sgd") {
+    const std::string momentum =
+        settings.word("optimizer.params.momentum", "training.optimizer").value_or("0");
+    const auto rate = finite_number(momentum);
+    importing.plan.set("training.optimizer", rate && *rate == 0 ? "sgd" : "momentum");
+    return;
+  }
+  importing.plan.set("training.optimizer", "adam");
+  if (plain.find("adam") == std::string::npos)
+    settings.ignore("optimizer.type", "its state is priced as that of adam");
+}
+
 }  // namespace
 
 void import_deepspeed(Importing& importing) {
@@ -338,7 +356,14 @@ void import_deepspeed(Importing& importing) {
     if (const auto tensor = settings.number(name, "parallel.tensor", 0); tensor && *tensor > 0)
       plan.tensor = *tensor;
   }
+  // DeepSpeed-Ulysses divides a sequence, and exchanges heads before and after attention.
+  if (const auto context = settings.number("sequence_parallel_size", "parallel.context");
+      context && *context > 1) {
+    plan.context = *context;
+    plan.set("parallel.context_exchange", "all-to-all");
+  }
   take_deepspeed_batch(importing);
+  take_deepspeed_optimizer(importing);
   take_deepspeed_sharding(importing);
   take_deepspeed_pipeline(importing);
   const bool bf16 = settings.is_on("bf16.enabled", "training.precision") ||

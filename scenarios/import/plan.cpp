@@ -147,7 +147,8 @@ std::vector<std::string_view> missing_sizes(const Plan& plan, bool has_file) {
   return missing;
 }
 
-/// Writes the keys of one part of the scenario, such as "parallel", one in each line.
+/// Returns the YAML text of one top-level key of the scenario, such as "parallel", with one inner key in each
+/// line. Returns an empty text if the plan has no such keys.
 std::string part_text(const Plan& plan, std::string_view part) {
   std::string text;
   for (const auto& [key, value] : plan.keys) {
@@ -203,7 +204,8 @@ std::string priced_text(Plan& plan, const DeviceType& type, const std::string& f
          part_text(plan, "schedule") + part_text(plan, "training");
 }
 
-/// Returns the times of the stages as a YAML list. Each layer of a stage takes `each` milliseconds.
+/// Returns the times of the stages as a YAML list. `layers` has each stage's number of layers. Each layer
+/// takes `each` milliseconds.
 std::string times_text(const std::vector<std::int64_t>& layers, std::int64_t each) {
   std::vector<std::string> times;
   times.reserve(layers.size());
@@ -247,6 +249,13 @@ std::string unpriced_text(Plan& plan) {
                        times_text(plan.layers, plan.recomputes_fully ? 3 : 2));
     plan.notes.push_back(fmt::format("until then a layer takes F = 1 ms and B = {} ms, and links are free",
                                      plan.recomputes_fully ? 3 : 2));
+  } else if (plan.recomputes_fully) {
+    // A rank's share takes F = 1 ms, and its backward pass begins with a second forward pass.
+    const std::int64_t stage_ns = 1'000'000 / plan.chunks;
+    text =
+        fmt::format("model:\n  stages:\n    forward: {} ns\n    backward: {} ns\n", stage_ns, 3 * stage_ns);
+    plan.notes.emplace_back(
+        "until then a rank's share of the model takes F = 1 ms and B = 3 ms, and links are free");
   } else {
     plan.notes.emplace_back(
         "until then a rank's share of the model takes F = 1 ms and B = 2 ms, and links are free");

@@ -57,8 +57,13 @@ std::string number_fault(std::string_view value, std::int64_t least) {
   const std::size_t begin = value.find("${");
   if (begin != std::string_view::npos) {
     const std::string_view name = value.substr(begin + 2, value.find('}', begin) - begin - 2);
-    return fmt::format("depends on {}, which the file does not set; write {}=NUMBER at the top of the file",
-                       name, name);
+    if (name.starts_with('('))
+      return "is the output of a command, which is not run; write the number in its place";
+    if (number_of_text<std::int64_t>(name))
+      return "is an argument with which the script is called; write the number in its place";
+    return fmt::format(
+        "depends on {}, whose value the file does not state; write {}=NUMBER on a line before the command",
+        name, name);
   }
   if (value == "auto")
     return "the value is chosen when the run starts; replace auto by the number that the run uses";
@@ -228,7 +233,8 @@ void Settings::settle(std::span<const SettledRow> rows) {
 
 namespace {
 
-/// Returns true for flags of penstock that users put behind "--" by mistake.
+/// Returns true if the key is a flag of penstock: --device, --devices or --nodes. Users sometimes write such
+/// a flag after "--" by mistake.
 bool is_own_flag(std::string_view key) { return key == "--device" || key == "--devices" || key == "--nodes"; }
 
 }  // namespace

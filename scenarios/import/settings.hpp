@@ -86,8 +86,8 @@ class Settings {
   /// ignored if it is off.
   bool is_on(std::string_view name, std::string_view target);
 
-  /// These functions record that a key is taken, ignored or refused. They have no effect if the key does not
-  /// exist. A later decision replaces an earlier one.
+  /// take(), ignore() and refuse() record the importer's decision about a key. They have no effect if the key
+  /// does not exist. A later decision replaces an earlier one.
   void take(std::string_view name, std::string_view target);
   void ignore(std::string_view name, std::string_view reason);
   void refuse(std::string_view name, std::string_view reason);
@@ -128,13 +128,16 @@ struct ShellCommand {
   std::vector<ImportedKey> resources;
   /// Parts of the script that were not evaluated, with their lines.
   std::vector<std::string> notes;
+  /// The reason why the script cannot be read, as "line N: ..."; empty if it was read.
+  std::string error;
 };
 
 /// Reads a shell script and returns its longest command. Evaluates assignments, arrays, quotes, continued
 /// lines, $NAME, ${NAME:-default}, ${NAME[@]}, $((1 + 2)), and conditions that compare texts or numbers. A
 /// variable without a known value stays in the words as ${NAME}. This happens if the script does not set
-/// it, or sets it under a condition that cannot be decided. A text that starts with a flag is read as a
-/// command, too.
+/// it, sets it to the output of a command, or sets it under a condition that cannot be decided. A text that
+/// starts with a flag is read as a command, too. Values of variables that insert more than 16 MiB are an
+/// error.
 ShellCommand read_shell(std::string_view text);
 
 /// Adds the flags of a command to `settings`: `--name value value`, `--name=value` and `--switch`. Ignores

@@ -6,8 +6,10 @@
 //     if [[ $TYPE == "8b" ]]; then ... fi             decided if TYPE is known
 //     torchrun ${MODEL_ARGS[@]} --nnodes $NUM_NODES   the command with most flags
 //
-// Nothing is run, so $(command) has no value. A name without a value stays as ${NAME}. If an importer needs
-// this value, its error message contains the name. tests/scenarios/import_test.cpp checks these rules.
+// Nothing is run, so $(command) has no value, nor has a name to which its output is assigned. A name without
+// a value stays as ${NAME}. If an importer needs this value, its error message contains the name. Values
+// that grow without bounds, as by 40 lines A="$A$A", end the reading with an error.
+// tests/scenarios/import_test.cpp checks these rules.
 
 #include "scenarios/import/settings.hpp"
 
@@ -77,7 +79,7 @@ class StatementReader {
 
   bool begins_word() const { return current_.empty() || is_blank(current_.back()) || current_.back() == '('; }
 
-  /// Reads a quote, or a character inside of quotes.
+  /// Adds the character `c` to the current statement. If `c` opens or closes a quotation, records this.
   void step_quote(char c) {
     if (quote_ == '\0') {
       quote_ = c;
@@ -87,7 +89,7 @@ class StatementReader {
     keep(c);
   }
 
-  /// Counts open parentheses, and the braces of ${...}.
+  /// Updates the numbers of open parentheses and of open `${` braces after the character `c`.
   void count_depth(char c) {
     const bool follows_dollar = current_.ends_with('$');
     if (c == '(' || (c == '{' && follows_dollar)) ++depth_;
@@ -214,6 +216,7 @@ class ShellRun {
 
   ShellCommand command() {
     for (const Statement& statement : statements_) {
+      if (!result_.error.empty()) break;
       line_ = statement.line;
       run(statement.text);
     }
@@ -223,8 +226,8 @@ class ShellRun {
 
  private:
   enum class Truth : std::uint8_t { no, yes, unknown };
-  /// An `if` that is still open. It records whether its present branch runs, and whether an earlier branch
-  /// ran.
+  /// An `if`, a loop or a `case` that is still open. It records whether its present branch runs, and whether
+  /// an earlier branch ran.
   struct Branch {
     Truth runs = Truth::yes;
     Truth has_run = Truth::no;
@@ -241,7 +244,7 @@ class ShellRun {
     return all;
   }
 
-  /// Records the conditions on which this statement depends and whose result is unknown.
+  /// Adds a note for each condition on which the current statement depends and whose result is unknown.
   void note_conditions() {
     for (const Branch& branch : branches_) {
       if (branch.runs == Truth::unknown && !branch.condition.empty())
@@ -278,7 +281,8 @@ class ShellRun {
     branches_.push_back(std::move(branch));
   }
 
-  /// Enters the next branch of the innermost `if`.
+  /// Enters the next branch of the innermost `if`. `condition` is the result of the branch's own condition.
+  /// The branch does not run if an earlier branch has run.
   void next_branch(Truth condition) {
     if (branches_.empty()) return;
     Branch& branch = branches_.back();
@@ -508,8 +512,9 @@ class ShellRun {
     const std::string value = word.substr(end + (adds ? 2 : 1));
     const bool is_array = value.starts_with('(');
     Words values = is_array ? array_items(value) : Words{joined(expanded(value))};
+    const bool is_of_command = !is_array && !adds && is_command_text(values.front());
     if (running() == Truth::unknown) note_conditions();
-    if (running() == Truth::unknown && !is_array) {
+    if (is_of_command || (running() == Truth::unknown && !is_array)) {
       set_unknown(name);
       return true;
     }
@@ -605,7 +610,7 @@ class ShellRun {
         i += 2;
       } else if (c == '`' && quote != '\'') {
         i = std::min(word.find('`', i + 1), word.size() - 1) + 1;
-        words.back() += unknown_text("a command in backquotes");
+        words.back() += command_text("a command in backquotes");
       } else if (c == '$' && quote != '\'' && i + 1 < word.size()) {
         add_values(words, dollar_values(word, i), quote == '"');
       } else {
@@ -637,9 +642,33 @@ class ShellRun {
     return "${" + name + "}";
   }
 
+  /// Returns the text for the output of a command, which has no value.
+  std::string command_text(std::string_view command) { return unknown_text(fmt::format("({})", command)); }
+  /// Returns true if a value is only the output of a command. A value may also have such an output among
+  /// other words, as in "--save run-$(date) --bf16", which must stay.
+  static bool is_command_text(std::string_view value) {
+    return value.starts_with("${(") && value.find("${", 1) == std::string_view::npos && value.ends_with(")}");
+  }
+
+  /// Returns the value of a variable. Counts its length, and returns nothing from the limit on.
+  Words counted(const Words& value) {
+    constexpr std::size_t kMost = 16U << 20U;
+    std::size_t length = value.size();
+    for (const std::string& word : value) length += word.size();
+    inserted_ += std::min(length, kMost);
+    if (inserted_ <= kMost) return value;
+    if (result_.error.empty()) {
+      result_.error = fmt::format(
+          "line {}: the values of variables insert more than {} MiB into this script; write the arguments "
+          "of the run out, or print them with echo and import what it prints",
+          line_, kMost >> 20U);
+    }
+    return {};
+  }
+
   Words value_of(const std::string& name) {
     const auto found = variables_.find(name);
-    if (found != variables_.end()) return found->second;
+    if (found != variables_.end()) return counted(found->second);
     if (tests_ && !unknown_.contains(name)) return {""};
     // The script is read as if it was called without arguments, so $@ and $* contain no words.
     if (name == "@" || name == "*") return {};
@@ -665,7 +694,7 @@ class ShellRun {
     if (opening == '(') {
       const std::string_view inside = enclosed(word, at, '(', ')');
       const bool is_sum = inside.size() > 1 && inside.starts_with('(');
-      if (!is_sum) return {unknown_text(fmt::format("({})", inside))};
+      if (!is_sum) return {command_text(inside)};
       return {computed(inside.substr(1, inside.size() - 2))};
     }
     if (opening == '{') return braced_values(enclosed(word, at, '{', '}'));
@@ -693,7 +722,7 @@ class ShellRun {
     const auto found = variables_.find(name);
     const bool is_set = found != variables_.end() && !(has_colon && joined(found->second).empty());
     if (rest.starts_with('-') || rest.starts_with('=')) {
-      if (is_set) return found->second;
+      if (is_set) return counted(found->second);
       const Words fallback = expanded(rest.substr(1));
       if (rest.starts_with('=')) variables_[name] = {joined(fallback)};
       return {joined(fallback)};
@@ -732,6 +761,7 @@ class ShellRun {
   int line_ = 1;
   bool tests_ = false;
   bool met_unknown_ = false;
+  std::size_t inserted_ = 0;  ///< the length of all values of variables that were inserted
 };
 
 /// Returns the words of a line, divided at blanks.

@@ -73,9 +73,8 @@ constexpr auto kTorchSettled = std::to_array<SettledRow>({
     {"parallelism.disable_loss_parallel parallelism.pipeline_parallel_expert_parallel_overlap "
      "parallelism.context_parallel_load_balancer parallelism.disable_gradient_division "
      "parallelism.enable_loss_parallel "
-     "parallelism.expert_parallel_comm_backend parallelism.expert_tensor_parallel_degree model.name "
-     "model.flavor",
-     Fate::ignored, "does not change the time or the memory of a step"},
+     "parallelism.expert_parallel_comm_backend parallelism.expert_tensor_parallel_degree",
+     Fate::ignored, "has no price here"},
     {"training.enable_cpu_offload", Fate::refused, "moves memory to the host, which has no price here"},
     {"parallelism.pipeline_parallel_split_points", Fate::refused,
      "newer releases have parallelism.module_fqns_per_model_part; write the modules of each stage"},
@@ -93,12 +92,20 @@ void take_torch_model(Importing& importing) {
     plan.set("model.sequence", *sequence);
   const std::string* name = settings.find("model.name");
   const std::string* flavor = settings.find("model.flavor");
-  if (name == nullptr || flavor == nullptr || importing.has_model) return;
-  if (set_known_model(plan, *name + "-" + *flavor)) {
-    settings.take("model.name", "model.transformer");
-    settings.take("model.flavor", "model.transformer");
-    return;
-  }
+  const auto take_both = [&](std::string_view target) {
+    settings.take("model.name", target);
+    settings.take("model.flavor", target);
+  };
+  const auto ignore_both = [&](std::string_view reason) {
+    settings.ignore("model.name", reason);
+    settings.ignore("model.flavor", reason);
+  };
+  if (importing.has_model && importing.model_is_named) return take_both("model.huggingface");
+  if (importing.has_model) return ignore_both("--model states the model");
+  if (name == nullptr || flavor == nullptr)
+    return ignore_both("states a model only together with model.name and model.flavor");
+  if (set_known_model(plan, *name + "-" + *flavor)) return take_both("model.transformer");
+  ignore_both("the sizes of this model are not known here; give --model config.json");
   plan.notes.push_back(fmt::format("the sizes of {} {} are not known here", *name, *flavor));
 }
 
@@ -346,7 +353,28 @@ void take_torch_parallelism(Importing& importing) {
   plan.set("training.precision", converters.find("float8") != std::string::npos ? "fp8" : "bf16");
 }
 
+/// A model of torchtitan whose configuration is in scenarios/library/models.
+struct TorchModel {
+  std::string_view name;
+  std::string_view flavor;
+  std::string_view config;
+};
+
+constexpr auto kTorchModels = std::to_array<TorchModel>({{"deepseek_v3", "671B", "deepseek-v3"},
+                                                         {"gpt_oss", "20b", "gpt-oss-20b"},
+                                                         {"gpt_oss", "120b", "gpt-oss-120b"}});
+
 }  // namespace
+
+std::string torchtitan_library_model(const Settings& settings) {
+  const std::string* name = settings.find("model.name");
+  const std::string* flavor = settings.find("model.flavor");
+  if (name == nullptr || flavor == nullptr) return {};
+  const auto found = std::ranges::find_if(kTorchModels, [&](const TorchModel& model) {
+    return plain_name(model.name) == plain_name(*name) && plain_name(model.flavor) == plain_name(*flavor);
+  });
+  return found == kTorchModels.end() ? std::string() : std::string(found->config);
+}
 
 void import_torchtitan(Importing& importing) {
   Settings& settings = importing.settings;

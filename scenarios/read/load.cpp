@@ -326,18 +326,21 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
 }
 
 /// Applies the overrides. After each override, newly named files are read. For example, --set model=FILE
-/// may be followed by --set model.layers.0.forward=1ms, which changes the content of this file.
+/// may be followed by --set model.layers.0.forward=1ms, which changes the content of this file. A program
+/// replaces the name and the shape of the file's schedule.
 tl::expected<Node, std::string> edited(Node document, std::span<const Override> overrides) {
   tl::expected<Node, std::string> changed = std::move(document);
   for (const Override& change : overrides) {
     changed = apply_override(*std::move(changed), change);
+    if (changed && change.key == "schedule.program") remove_replaced_keys(*changed->find("schedule"));
     if (changed) changed = written_out(*std::move(changed));
     if (!changed) break;
   }
   return changed;
 }
 
-/// Follows `keys` down from `node`. If they lead to a file name, the name is replaced by its full path.
+/// Replaces a file name in the document by its full path. `keys` are the keys that lead from `node` to the
+/// file name.
 void name_file_whole(Node* node, std::span<const std::string_view> keys) {
   for (const std::string_view key : keys) {
     if (node == nullptr || node->kind != Node::Kind::mapping) return;
@@ -417,11 +420,32 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
 // Reads a program file as the scenario {schedule: {program: FILE}}. This scenario is read like every other
 // one, so --set and the error messages work in the same manner.
 
+namespace {
+
+/// Reads a scenario from a file. If the file has the lists of a program, the error says which name it needs.
+tl::expected<Scenario, std::string> load_scenario_file(const std::filesystem::path& path,
+                                                       std::span<const Override> overrides) {
+  auto scenario = load_scenario(path, overrides);
+  if (scenario) return scenario;
+  const auto text = read_text_file(path, path.string());
+  if (!text) return scenario;
+  const bool is_printed = is_printed_schedule(*text);
+  if (!is_printed && !text->starts_with(kProgramHeader)) return scenario;
+  return tl::unexpected(fmt::format(
+      "{}: expected a scenario, got {}, which is read from a file whose name ends in {}; rename the file, "
+      "or give it on standard input (-)",
+      path.string(),
+      is_printed ? "the table of actions that torch.distributed.pipelining prints" : "a program",
+      is_printed ? ".csv" : ".psched"));
+}
+
+}  // namespace
+
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides) {
   const std::string name = path.string();
   const bool is_standard_input = name == kStandardInput;
-  if (!names_program(name) && !is_standard_input) return load_scenario(path, overrides);
+  if (!names_program(name) && !is_standard_input) return load_scenario_file(path, overrides);
   // For a program file, this read only checks the file. Its error must not mention a scenario, because the
   // user did not write one.
   const auto text = read_text_file(path, name);

@@ -146,7 +146,8 @@ constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
     unbound<SchedulePart>(
         {.name = "program",
          .kind = KeyKind::file,
-         .meaning = "A .psched or .csv file with the lists of all ranks, instead of a name."}),
+         .meaning = "A .psched or .csv file with the lists of all ranks, instead of a name. --set and --vary "
+                    "replace the file's name and shape by it."}),
     of_shape<&Shape::group_size>(
         {.name = "group_size",
          .kind = KeyKind::integer,
@@ -431,11 +432,15 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
   return imported ? std::optional(*std::move(imported)) : std::nullopt;
 }
 
+bool goes_with_program(const Node::Entry& entry) {
+  return std::ranges::find(kProgramKeys, entry.key.text) != kProgramKeys.end();
+}
+
 /// Reads a program file. The program has its own stages, microbatches and options, so only keys about its
 /// execution are allowed.
 SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   for (const Node::Entry& entry : reader.node().entries) {
-    if (std::ranges::find(kProgramKeys, entry.key.text) == kProgramKeys.end()) {
+    if (!goes_with_program(entry)) {
       reader.complain(
           entry.key.text,
           fmt::format("does not go with schedule.program, which states it itself; beside "
@@ -475,7 +480,7 @@ std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
   return std::nullopt;
 }
 
-/// Reads the rule for the tokens of slices, or returns nothing if the key is absent.
+/// Reads `slice_tokens`, the rule for the tokens of slices. Returns nothing if the key is absent.
 std::optional<SliceSizes> read_slice_tokens(const MappingReader& reader) {
   const Node* node = reader.find("slice_tokens");
   if (node == nullptr) return std::nullopt;
@@ -494,10 +499,28 @@ std::optional<SliceSizes> read_slice_tokens(const MappingReader& reader) {
                     .tokens = {tokens.begin(), tokens.end()}};
 }
 
+/// Notes a problem if `channel` is a mapping. The fields of channels stand beside it.
+void refuse_mapped_channel(const MappingReader& reader) {
+  const Node* channel = reader.find("channel");
+  if (channel == nullptr || channel->kind != Node::Kind::mapping) return;
+  reader.complain("channel",
+                  fmt::format("expected {}, got a mapping; blocking, capacity, eager and launch_order "
+                              "stand beside it, as in schedule: {{channel: directed, blocking: batched}}",
+                              fmt::join(words_of<ChannelModel>(), " or ")));
+}
+
 }  // namespace
+
+void remove_replaced_keys(Node& schedule) {
+  std::erase_if(schedule.entries, [](const Node::Entry& entry) {
+    return !goes_with_program(entry) && entry.value.source->override_key.empty();
+  });
+}
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
   const MappingReader reader(node, "schedule", kScheduleKeys, problem);
+  if (problem.found()) return {};
+  refuse_mapped_channel(reader);
   if (problem.found()) return {};
   if (reader.has("program")) return read_program_part(reader, problem);
   if (reader.has("dialect")) reader.complain("dialect", "goes with `program: FILE.csv`; leave it out");

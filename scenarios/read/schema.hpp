@@ -49,7 +49,8 @@ KeyGroup chunk_keys();
 /// Reads the part `model:`. The peak rate of a transformer's devices comes from `cluster`.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// Each of these functions returns the keys of one part. It is defined in the file that reads the part.
+/// Each of the seven functions below returns the keys of one part of a scenario. It is defined in the file
+/// that reads the part.
 std::vector<KeyGroup> model_keys();
 std::vector<KeyGroup> cluster_keys();
 std::vector<KeyGroup> device_cluster_keys();
@@ -66,7 +67,7 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem);
 ClusterSpec read_grouped_cluster(const Node& node, Problem& problem);
 /// Reads `cluster: {machine: FILE, ..}`. Defined in load_machine.cpp.
 ClusterSpec read_machine_cluster(const Node& node, Problem& problem);
-/// Like read_machine_cluster(), for a file whose name and text the caller has.
+/// Returns the same cluster as read_machine_cluster(), for a file whose name and text the caller has.
 ClusterSpec machine_cluster(const Node& node, const std::string& file, const std::string& text,
                             Problem& problem);
 /// Reads the price of a device for an hour, such as `price: 2.5`. Defined in load_cluster.cpp.
@@ -114,6 +115,9 @@ struct SchedulePart {
   std::optional<SliceSizes> slice_tokens{};
 };
 SchedulePart read_schedule(const Node& node, Problem& problem);
+/// Removes the keys of a file's schedule that a program replaces: its name and its shape. Keys that may
+/// stand beside `program` stay, and so do keys of --set.
+void remove_replaced_keys(Node& schedule);
 
 /// Reads the part `partition:`. Its cuts may be names of layers of `model`. Defined in load_training.cpp.
 Partition read_partition(const Node& node, const Model& model, Problem& problem);
@@ -144,7 +148,7 @@ struct TrainingPart {
 };
 TrainingPart read_training(const Node& node, Problem& problem);
 
-/// The parts that determine a model on named devices.
+/// The parts of a scenario from which a model on named devices is made.
 struct DeviceModelParts {
   const ModelPart& model;
   const ClusterSpec& cluster;
@@ -263,7 +267,7 @@ void read_fields(const MappingReader& reader, const std::array<Field<Target>, co
   }
 }
 
-/// Returns the keys of a table of fields.
+/// Returns the keys of a table whose entries say which key is stored in which member.
 template <typename Target, std::size_t count>
 constexpr std::array<Key, count> keys_of(const std::array<Field<Target>, count>& fields) {
   std::array<Key, count> keys{};

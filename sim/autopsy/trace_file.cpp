@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <ios>
+#include <iostream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -14,6 +15,8 @@
 #include <zconf.h>
 #include <zlib.h>
 #include <tl/expected.hpp>
+
+#include "scenarios/read/document.hpp"
 
 namespace penstock {
 namespace {
@@ -48,18 +51,9 @@ tl::expected<std::string, std::string> inflated(std::string& packed) {
   return text;
 }
 
-}  // namespace
-
-tl::expected<std::string, std::string> read_trace_file(const std::filesystem::path& path,
-                                                       std::string_view name) {
+/// Returns the rest of a stream, decompressed if it is a gzip file.
+tl::expected<std::string, std::string> rest_of_stream(std::istream& stream, std::string_view name) {
   const auto failed = [&](std::string_view why) { return tl::unexpected(fmt::format("{}: {}", name, why)); };
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) return failed("the file does not exist");
-  if (error) return failed(fmt::format("the file cannot be read: {}", error.message()));
-  if (std::filesystem::is_directory(status)) return failed("expected a file, got a directory");
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return failed("the file cannot be read: check its permissions");
   std::string text;
   std::array<char, 1U << 16U> block{};
   while (stream.read(block.data(), block.size()) || stream.gcount() > 0) {
@@ -71,6 +65,22 @@ tl::expected<std::string, std::string> read_trace_file(const std::filesystem::pa
   auto unpacked = inflated(text);
   if (!unpacked) return failed(unpacked.error());
   return *std::move(unpacked);
+}
+
+}  // namespace
+
+tl::expected<std::string, std::string> read_trace_file(const std::filesystem::path& path,
+                                                       std::string_view name) {
+  const auto failed = [&](std::string_view why) { return tl::unexpected(fmt::format("{}: {}", name, why)); };
+  if (path == kStandardInput) return rest_of_stream(std::cin, name);
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) return failed("the file does not exist");
+  if (error) return failed(fmt::format("the file cannot be read: {}", error.message()));
+  if (std::filesystem::is_directory(status)) return failed("expected a file, got a directory");
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return failed("the file cannot be read: check its permissions");
+  return rest_of_stream(stream, name);
 }
 
 }  // namespace penstock

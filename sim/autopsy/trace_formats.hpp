@@ -23,7 +23,8 @@ inline constexpr std::size_t kLargestTrace = std::size_t{1} << 30U;
 /// The largest size of a file that is parsed as a whole, such as a dump.
 inline constexpr std::size_t kLargestDump = std::size_t{1} << 27U;
 
-/// Returns the content of a file, decompressed if it is a gzip file. The message of an error begins with
+/// Returns the content of a file, or of standard input if the path is "-", decompressed if it is a gzip file.
+/// The message of an error begins with
 /// `name`. Errors: the file cannot be read, is too large, or is a damaged gzip file.
 tl::expected<std::string, std::string> read_trace_file(const std::filesystem::path& path,
                                                        std::string_view name);
@@ -41,6 +42,7 @@ tl::expected<std::string, std::string> read_trace_file(const std::filesystem::pa
 struct RecordedRows {
   std::vector<RecordedRow> rows;
   std::vector<std::string> notes;
+  std::int64_t world_size = 0;  ///< ranks of the job, as the files state; 0 if they do not
 };
 
 /// Reads a table of events. Leaves out rows whose action is a word, such as "optimizer", and counts them in
@@ -95,6 +97,7 @@ struct RankTrace {
   std::vector<RecordedRow> rows;   ///< actions of the ranges "PP:0F0"; empty if the trace has none
   std::vector<TraceBlock> blocks;  ///< used if there are no ranges
   std::optional<GpuWindow> gpu{};
+  std::int64_t world_size = 0;  ///< ranks of the job; 0 if the trace does not say
 };
 
 /// Returns one line about the use of a rank's GPU: computation, exposed communication, and idle time.
@@ -108,7 +111,8 @@ bool is_kineto(std::string_view text);
 tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::string_view file);
 
 /// Joins the traces of all ranks into one table of rows. Blocks become actions. In this case, rank r holds
-/// stage r. A backward pass gets the microbatch of the forward pass with the same sequence numbers.
+/// stage r, also if it is the only trace of a job with more ranks. A backward pass gets the microbatch of the
+/// forward pass with the same sequence numbers.
 tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> traces);
 
 /// Returns the number that follows the word "rank" in the name of a file, such as 3 in
@@ -116,6 +120,9 @@ tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> tra
 std::optional<std::int64_t> rank_in_name(std::string_view file);
 
 // Reads reports of Nsight Systems, one file a rank (nsys export --type sqlite).
+
+/// Returns true if a file begins as SQLite files do.
+bool is_sqlite(std::string_view bytes);
 
 /// Reads the report of one rank. The rank's number follows the word "rank" in the name of the file. The error
 /// is "FILE: expected ..., got ...".
@@ -158,7 +165,7 @@ void add_kernel(TraceEvents& events, TraceEvent kernel, std::string_view name);
 /// has blocks instead.
 RankTrace rank_trace_of(TraceEvents events, std::int64_t rank);
 
-/// Adds a time to the times of all events.
+/// Adds `by_ns` to the times of all events.
 void move_times(TraceEvents& events, Ns by_ns);
 
 /// Returns the blocks of forward and backward operators between two communications. If the operators
@@ -196,8 +203,10 @@ struct RankDump {
 /// Returns true if the text is a dump of PyTorch's flight recorder, as JSON or as a pickle.
 bool is_flight_recorder(std::string_view text);
 
-/// Reads the dump of one rank. The rank's number follows the word "rank" in the name of the file. A pickle
-/// is refused, because reading it can run code. The message says how to write JSON instead.
+/// Reads the dump of one rank. The rank's number follows the word "rank" in the name of the file, as in
+/// "nccl_trace_rank_3". A dump is JSON, or a pickle of protocol 2 as torch writes it. A pickle is never
+/// executed: only dicts, lists, tuples, texts, numbers, bools and None are read, and anything else is an
+/// error.
 tl::expected<RankDump, std::string> read_flight_recorder(std::string_view text, std::string_view file);
 
 }  // namespace penstock

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <fstream>
 #include <ios>
+#include <iostream>
 #include <istream>
 #include <optional>
 #include <sstream>
@@ -34,6 +35,7 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
+#include "scenarios/read/document.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {
@@ -427,9 +429,11 @@ tl::expected<TrainingLog, std::string> read_training_log(std::istream& text, con
 }
 
 tl::expected<TrainingLog, std::string> read_training_log(const std::string& file) {
-  std::ifstream text(file, std::ios::binary);
+  std::ifstream opened;
+  if (file != kStandardInput) opened.open(file, std::ios::binary);
+  std::istream& text = file == kStandardInput ? std::cin : opened;
   // A directory can be opened but not read, so peek() tests if the file has a first character.
-  if (!text || text.peek() == std::ifstream::traits_type::eof())
+  if (!text || text.peek() == std::istream::traits_type::eof())
     return tl::unexpected(fmt::format("{}: expected a log that can be read and is not empty", file));
   return read_training_log(text, file);
 }
@@ -445,8 +449,8 @@ TrainingArguments arguments_of(std::string_view text) {
 
 namespace {
 
-/// Returns the size of a step in the unit in which an MLPerf log counts. The unit is tokens if all counts in
-/// the log are multiples of the tokens of a step, and otherwise samples.
+/// Returns the size of a step in the unit that an MLPerf log counts. The unit is tokens if all counts in the
+/// log are multiples of the tokens of a step, and otherwise samples.
 double units_of_step(const TrainingLog& log, const StepSize& size) {
   const double tokens = size.samples * size.tokens_per_sample;
   const bool counts_tokens = std::ranges::all_of(log.lines, [&](const LoggedSteps& line) {
@@ -478,9 +482,9 @@ double quantile_of(const std::vector<double>& sorted, double part) {
   return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
 }
 
-/// Returns the number of steps that each line covers, which are the steps since the previous line. The
-/// first line, and the first one after a restart, cover as many steps as the next line does. If their own
-/// number is smaller, they cover all steps up to this number.
+/// Returns, for each line of the log, the number of steps since the previous line. The first line, and the
+/// first one after a restart, have no previous line, and get as many steps as the next line. If their own
+/// step number is smaller, it is used instead.
 std::vector<std::int64_t> steps_of_lines(const std::vector<LoggedSteps>& lines, double units) {
   std::vector<std::int64_t> counts;
   const auto between = [&](std::size_t later) {

@@ -22,6 +22,7 @@
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
 #include "report/result/sweep_table.hpp"
+#include "scenarios/model/model.hpp"
 #include "sim/choose/tune.hpp"
 #include "sim/hold/baseline.hpp"
 #include "tests/cli/transcript.hpp"
@@ -130,6 +131,7 @@ std::string field_of(const std::string& csv, int line, int field) {
 /// Returns an answer with one candidate.
 TuneAnswer tuned(std::string_view schedule) {
   TuneAnswer answer;
+  answer.request.base.model = DeviceModel{};
   answer.report.candidates.resize(1);
   answer.report.candidates.front().configuration.schedule = schedule;
   return answer;

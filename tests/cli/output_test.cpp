@@ -330,6 +330,20 @@ TEST(ProgressBar, DrawsAStepAndTheSecondsSinceItsStart) {
   EXPECT_TRUE(text.ends_with("\r" + std::string(std::string("searching plans, 0 s").size(), ' ') + "\r"));
 }
 
+TEST(ProgressBar, WritesNothingOfAStepThatEndsWithinItsDelay) {
+  const auto text_of = [](std::chrono::milliseconds delay) {
+    testing::internal::CaptureStderr();
+    {
+      ProgressBar bar(ProgressDisplay::on);
+      bar.say("predicting", delay);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(text_of(std::chrono::hours(1)), "");
+  EXPECT_THAT(text_of(std::chrono::milliseconds(20)), HasSubstr("\rpredicting, 0 s"));
+}
+
 TEST(ProgressBar, WritesNothingWhereItIsOff) { EXPECT_EQ(written(ProgressDisplay::off), ""); }
 
 }  // namespace

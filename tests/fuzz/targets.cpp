@@ -32,6 +32,7 @@
 #include "report/result/result_json.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/import/importers.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/document.hpp"
@@ -252,6 +253,16 @@ void read_microbatches(FuzzBytes bytes) {
   static_cast<void>(with_microbatch_files(*document));
 }
 
+void read_import(FuzzBytes bytes) {
+  if (bytes.empty()) return;  // An empty text is the name of a recipe.
+  for (const char* device : {"", "h100-sxm"}) {
+    ImportRequest request;
+    request.inputs = {{.name = "fuzz", .text = std::string(text_of(bytes))}};
+    request.device = device;
+    static_cast<void>(import_configuration(request));
+  }
+}
+
 void read_profile(FuzzBytes bytes) { static_cast<void>(parse_pipedream_profile(text_of(bytes), "fuzz")); }
 
 void read_words(FuzzBytes bytes) {
@@ -307,6 +318,7 @@ const std::vector<FuzzTarget>& fuzz_targets() {
       {"iterations", read_iterations_of_a_machine, {"scenarios/library/runs/vtrain_iterations.csv"}, ".csv"},
       {"fitted", read_fitted_costs, {"scenarios/library/runs/vtrain_costs.json"}, ".json"},
       {"microbatches", read_microbatches, {}, ""},
+      {"import", read_import, {}, ""},
       {"profile", read_profile, {"tests/scenarios/must_fail/parts"}, ".txt"},
       {"words", read_words, {}, ""},
       {"text", write_words, {}, ""},

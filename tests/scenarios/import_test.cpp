@@ -23,6 +23,7 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
 #include "tests/test_files.hpp"
 #include "text/enum_words.hpp"
@@ -220,6 +221,20 @@ TEST(MegatronImport, NamesThePairsThatHideTheExchangeOfExperts) {
   EXPECT_EQ(scenario.shape.virtual_stages, 2);
 }
 
+TEST(MegatronImport, WaitsForMessagesWithoutTheirOverlap) {
+  const std::string flags =
+      "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --vocab-size 32000 "
+      "--micro-batch-size 1 --global-batch-size 32 --pipeline-model-parallel-size 4 "
+      "--no-overlap-p2p-communication";
+  const std::string chunks = " --num-layers-per-virtual-pipeline-stage 4";
+  EXPECT_EQ(priced(request_of(flags + chunks), 8).channels.blocking, Blocking::batched);
+  EXPECT_EQ(fate_of(imported(request_of(flags + chunks)), "--no-overlap-p2p-communication"),
+            "taken: schedule.blocking");
+  EXPECT_EQ(priced(request_of(flags), 8).channels.blocking, Blocking::none);
+  EXPECT_EQ(fate_of(imported(request_of(flags)), "--no-overlap-p2p-communication"),
+            "ignored: Megatron-LM reads it only with several stages on each rank");
+}
+
 TEST(MegatronImport, RefusesWhatWouldBeWrongWithoutIt) {
   constexpr std::string_view kFlags =
       "--num-layers 10 --pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 ";
@@ -230,8 +245,9 @@ TEST(MegatronImport, RefusesWhatWouldBeWrongWithoutIt) {
   EXPECT_THAT(
       import_error(request_of("--num-layers 10 --pipeline-model-parallel-size 4 --micro-batch-size 1")),
       HasSubstr("Megatron-LM refuses it too: 10 layers do not divide into 4 x 1 stages"));
-  EXPECT_THAT(import_error(request_of("LAYERS=$1\npretrain.py --num-layers $LAYERS --micro-batch-size 1")),
-              HasSubstr("--num-layers ${1}: depends on 1, which the file does not set"));
+  EXPECT_THAT(
+      import_error(request_of("LAYERS=$1\npretrain.py --num-layers $LAYERS --micro-batch-size 1")),
+      HasSubstr("--num-layers ${1}: is an argument with which the script is called; write the number"));
   ImportRequest ignoring = request_of(std::string(kFlags) + "--cpu-offloading");
   ignoring.ignore = {"--cpu-offloading"};
   EXPECT_THAT(fate_of(imported(ignoring), "--cpu-offloading"), HasSubstr("ignored: left out by --ignore"));
@@ -259,6 +275,79 @@ TEST(MegatronImport, AsksForNumbersThatDoNotFit) {
 }
 
 // --- the shell --------------------------------------------------------------------------------------------
+
+TEST(MegatronImport, TakesTheConfigurationOfTheLibraryForItsName) {
+  const std::string flags =
+      "--tensor-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 8 --seq-length 2048 --bf16";
+  for (const std::string name : {"gpt3-175b", "llama-3.1-8b", "mixtral-8x7b"}) {
+    ImportRequest by_name = request_of(flags);
+    by_name.model = name;
+    ImportRequest by_file = by_name;
+    by_file.model = source_path("scenarios/library/models/" + name + ".json");
+    EXPECT_EQ(work_of(priced(by_name, 8)).model, work_of(priced(by_file, 8)).model) << name;
+  }
+  // Other names stand in a table of sizes.
+  ImportRequest listed = request_of(flags);
+  listed.model = "qwen3-8b";
+  EXPECT_EQ(work_of(priced(listed, 8)).model.hidden, 4096);
+}
+
+TEST(MegatronImport, RefusesAScriptWithoutAnArgumentThatItTakes) {
+  EXPECT_EQ(
+      import_error(request_of("source CONFIG.sh\ntorchrun --nproc_per_node 8 pretrain.py $ARGS --mine 3\n")),
+      "run: no key of Megatron-LM's arguments is found, so there is nothing to predict: run: line 1: "
+      "another file is not read: source CONFIG.sh");
+}
+
+TEST(MegatronImport, SaysWhichKeysHaveNoPriceAndWhichHaveNoEffect) {
+  const Imported result = imported(
+      request_of("--num-layers 4 --hidden-size 256 --vocab-size 1000 --make-vocab-size-divisible-by 64 "
+                 "--fp8-param-gather "
+                 "--moe-expert-capacity-factor 1.2 --distributed-timeout-minutes 10"));
+  EXPECT_EQ(fate_of(result, "--make-vocab-size-divisible-by"), "taken: model.transformer.vocabulary");
+  for (const std::string key : {"--fp8-param-gather", "--moe-expert-capacity-factor"})
+    EXPECT_EQ(fate_of(result, key), "ignored: has no price here");
+  EXPECT_EQ(fate_of(result, "--distributed-timeout-minutes"),
+            "ignored: does not change the time or the memory of a step");
+}
+
+TEST(ImporterNames, ReplaceTheShape) {
+  ImportRequest request = request_of("{\"train_iters\": 5, \"micro_batch_size\": 2, \"seq_length\": 512}");
+  EXPECT_THAT(import_error(request), HasSubstr("no importer knows these keys"));
+  request.from = "megatron";
+  EXPECT_EQ(fate_of(imported(request), "micro_batch_size"), "taken: training.micro_batch_size");
+  request.from = "megatrom";
+  EXPECT_THAT(import_error(request), HasSubstr("--from: expected one of megatron, torchtitan"));
+  ImportRequest toml = request_of("[training]\nseq_len = 4096\n");
+  toml.from = "deepspeed";
+  EXPECT_THAT(import_error(toml), HasSubstr("got TOML, which only torchtitan has"));
+}
+
+TEST(Shell, BoundsTheValuesThatDouble) {
+  for (const std::string twice : {"A=\"$A$A\"\n", "A=(\"${A[@]}\" \"${A[@]}\")\n", "A=${A:-x}${A:-x}\n"}) {
+    std::string script = "A=\"--num-layers 40 \"\n";
+    for (int i = 0; i < 40; ++i) script += twice;
+    EXPECT_THAT(import_error(request_of(script + "torchrun pretrain.py $A\n")),
+                HasSubstr("the values of variables insert more than 16 MiB"))
+        << twice;
+  }
+}
+
+TEST(Shell, NamesTheVariableThatACommandSets) {
+  const std::string error = import_error(request_of(
+      "PP=$(python3 -c \"print(4)\")\nTP=`nproc`\ntorchrun pretrain.py --num-layers 8 "
+      "--pipeline-model-parallel-size $PP --tensor-model-parallel-size $TP --seq-length $(wc -l x)\n"));
+  EXPECT_THAT(error, HasSubstr("depends on PP, whose value the file does not state; write PP=NUMBER"));
+  EXPECT_THAT(error, HasSubstr("depends on TP, whose value"));
+  EXPECT_THAT(error, HasSubstr("--seq-length ${(wc -l x)}: is the output of a command"));
+}
+
+TEST(Shell, KeepsTheFlagsBesideTheOutputOfACommand) {
+  const ShellCommand command =
+      read_shell("A=\"--save run-$(date)\"\nA+=\" --num-layers 8\"\nB=$(nproc)\ntrain.py $A --n $B\n");
+  EXPECT_THAT(command.words,
+              ElementsAre("train.py", "--save", "run-${(date)}", "--num-layers", "8", "--n", "${B}"));
+}
 
 TEST(Shell, DividesQuotedTextsThatHoldSeveralFlags) {
   const ShellCommand command = read_shell(
@@ -349,6 +438,41 @@ TEST(TorchtitanImport, ReportsASyntaxErrorWithItsLine) {
 }
 
 // --- others -----------------------------------------------------------------------------------------------
+
+TEST(TorchtitanImport, TakesAModelOfTheLibrary) {
+  const ImportRequest request = request_of(
+      "[model]\nname = \"deepseek_v3\"\nflavor = \"671B\"\n[training]\nlocal_batch_size = 1\nseq_len = "
+      "4096\n[activation_checkpoint]\nmode = \"none\"\n[parallelism]\nexpert_parallel_degree = 8\n");
+  EXPECT_EQ(fate_of(imported(request), "model.flavor"), "taken: model.huggingface");
+  EXPECT_EQ(work_of(priced(request, 512)).model.hidden, 7168);
+  const Imported unknown =
+      imported(request_of("[model]\nname = \"deepseek_v3\"\nflavor = \"16B\"\n[training]\nseq_len = 4096\n"));
+  EXPECT_EQ(fate_of(unknown, "model.flavor"),
+            "ignored: the sizes of this model are not known here; give --model config.json");
+}
+
+TEST(DeepSpeedImport, TakesTheOptimizerAndTheDivisionOfSequences) {
+  ImportRequest request = request_of(
+      R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "sequence_parallel_size": 2,
+          "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}}})");
+  request.model = "llama-3.1-8b";
+  request.stated = {{.key = "model.transformer.sequence", .value = "4096"}};
+  EXPECT_THAT(imported(request).yaml, Not(HasSubstr("context: 2"))) << "without a device nothing is priced";
+  const Scenario scenario = priced(request, 8);
+  EXPECT_EQ(work_of(scenario).parallel.context, 2);
+  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
+  EXPECT_EQ(scenario.optimizer, Optimizer::momentum);
+}
+
+TEST(UnpricedImport, RecomputesInThreeOfATimeWhereTheLayersAreNotKnown) {
+  const auto yaml_of = [](std::string_view text) { return imported(request_of(text)).yaml; };
+  EXPECT_THAT(yaml_of(R"({"train_batch_size": 8, "gradient_accumulation_steps": 8,
+                         "pipeline": {"stages": 2, "activation_checkpoint_interval": 1}})"),
+              HasSubstr("forward: 1000000 ns\n    backward: 3000000 ns\n"));
+  EXPECT_THAT(yaml_of("--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 "
+                      "--recompute-granularity full --num-virtual-stages-per-pipeline-rank 2"),
+              HasSubstr("forward: 500000 ns\n    backward: 1500000 ns\n"));
+}
 
 TEST(DeepSpeedImport, FindsTheCopiesFromTheBatches) {
   const Imported result = imported(request_of(
@@ -583,6 +707,13 @@ TEST(MachineImport, ListsWhatItTookFromTheFile) {
   EXPECT_THAT(of_xml, testing::Contains(HasSubstr("net.latency 0.000000 -> ignored: ")));
   EXPECT_THAT(of_xml, testing::Contains(testing::EndsWith(
                           "ignored: concerns how NCCL uses the card, not how fast its link is")));
+  // The only link of this file leads from a GPU to itself, so the cluster has no NVLink.
+  const std::string alone =
+      "<system><pci busid=\"1\"><gpu dev=\"0\" sm=\"80\"><nvlink target=\"1\" "
+      "count=\"12\"/></gpu></pci></system>";
+  EXPECT_THAT(lines_of(imported(request_of(alone, "alone.xml"))),
+              testing::Contains("nvlink.count 12 -> ignored: belongs to links that have their own GPU as "
+                                "target, which join no GPUs"));
   EXPECT_THAT(lines_of(imported(machine_request("network.yml"))),
               ElementsAre("topology Ring Switch -> taken: cluster.links.between",
                           "npus_count 3 2 -> taken: cluster.devices",

@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "scenarios/model/model.hpp"
@@ -184,6 +185,23 @@ TEST_F(ProgramFile, MayBeginWithAByteOrderMark) {
   EXPECT_EQ(loaded(written("plan.json", mark + R"({"schedule": {"program": "plan.psched"}})")), program);
 }
 
+TEST_F(ProgramFile, OfAnOverrideReplacesTheNameAndTheShapeOfTheFile) {
+  const Program program = *generate("zb-h1", {.stages = 2, .microbatches = 3});
+  const std::string file = written("plan.psched", to_text(program)).string();
+  const fs::path scenario =
+      written("own.yaml",
+              "schedule: {name: interleaved, stages: 4, microbatches: 8, virtual_stages: 2, channel: rank}");
+  const std::vector<Override> overrides = {{.key = "schedule.program", .value = file}};
+  EXPECT_EQ(loaded(scenario, overrides), program);
+  EXPECT_EQ(load_scenario(scenario, overrides)->channels.model, ChannelModel::rank);
+  // The user states both, so one of them is wrong.
+  const auto both =
+      load_scenario(scenario, std::vector<Override>{{.key = "schedule.stages", .value = "4"},
+                                                    {.key = "schedule.program", .value = file}});
+  ASSERT_FALSE(both);
+  EXPECT_NE(both.error().find("--set schedule.stages: does not go with"), std::string::npos) << both.error();
+}
+
 TEST_F(ProgramFile, IsNotedWhenItHadToBeMended) {
   const auto scenario = load_scenario_or_program(written("dump.csv", "0F0,0B0\n1F1,1B0\n"));
   ASSERT_TRUE(scenario) << scenario.error();
@@ -202,6 +220,21 @@ TEST_F(ProgramFile, IsReadInTheDialectThatIsStated) {
   const auto misread = load_scenario_or_program(old);
   ASSERT_FALSE(misread);
   EXPECT_NE(misread.error().find("`--dialect torch-2.5`"), std::string::npos) << misread.error();
+}
+
+// The reader follows the name. The error names the suffix that selects the right one.
+TEST_F(ProgramFile, UnderAnotherNameSaysWhichNameItNeeds) {
+  const auto refusal_of = [&](const std::string& name, const std::string& text) {
+    return load_scenario_or_program(written(name, text)).error();
+  };
+  EXPECT_THAT(
+      refusal_of("table.txt",
+                 "         Rank 0  Rank 1\nStep 0   0F0            \nStep 1           1F0    \n"),
+      testing::EndsWith("table.txt: expected a scenario, got the table of actions that "
+                        "torch.distributed.pipelining prints, which is read from a file whose name ends "
+                        "in .csv; rename the file, or give it on standard input (-)"));
+  EXPECT_THAT(refusal_of("mine.txt", "penstock program 1\n"),
+              testing::HasSubstr("got a program, which is read from a file whose name ends in .psched"));
 }
 
 TEST(StandardInputFile, HoldsAScenarioOrAProgram) {
