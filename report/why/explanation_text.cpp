@@ -337,6 +337,7 @@ Table bills_table(const std::vector<NamedBill>& bills) {
     table.rows.push_back(std::move(row));
   };
   std::vector<Ns> makespans;
+  makespans.reserve(bills.size());
   for (const NamedBill& one : bills) makespans.push_back(one.bill.makespan_ns);
   for (const std::string& cause : causes) {
     std::vector<Ns> times;

@@ -388,6 +388,7 @@ tl::expected<Origin, std::string> origin_of_name(std::string_view name) {
 
 std::vector<std::string_view> importer_names() {
   std::vector<std::string_view> names;
+  names.reserve(kOriginNames.size());
   for (const auto& [name, origin] : kOriginNames) names.push_back(name);
   return names;
 }

@@ -253,7 +253,6 @@ class PlainPickle {
       case '}':
         return push({.kind = Kind::dict});
       case ']':
-        return push({.kind = Kind::list});
       case ')':
         return push({.kind = Kind::list});
       case '(':

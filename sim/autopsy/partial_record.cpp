@@ -24,7 +24,6 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/autopsy/autopsy.hpp"
 #include "sim/autopsy/recording.hpp"
@@ -187,6 +186,7 @@ std::string to_text(const PartialRecord& record, std::size_t width) {
   for (const PartialRank& rank : record.ranks) {
     const Ns whole = std::max<Ns>(1, rank.busy_ns + rank.idle_ns);
     std::vector<std::string> medians;
+    medians.reserve(rank.medians.size());
     for (const auto& [kind, median] : rank.medians)
       medians.push_back(fmt::format("{} {}", kind, format_duration(median)));
     std::vector<Cell> row = {

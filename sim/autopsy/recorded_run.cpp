@@ -154,6 +154,7 @@ class RecordedTimes {
 
   /// Sets the times of collectives, which are the reductions across copies. A collective starts when its last
   /// rank starts it. If no rank has recorded it, it takes no time. A STEP that was not recorded waits for it.
+  // NOLINTNEXTLINE(readability-function-cognitive-complexity): two loops over the ranks share their state
   void take_collectives() {
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       std::map<Action, const RecordedAction*> recorded;

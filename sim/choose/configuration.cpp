@@ -24,6 +24,8 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -152,6 +154,7 @@ std::string devices_text(const TuneRequest& request, std::int64_t devices) {
   const DeviceModel& model = model_of(request);
   if (model.kinds.empty()) return fmt::format("{} x {}", devices, model.work.device.name);
   std::vector<std::string> names;
+  names.reserve(model.kinds.size());
   for (const DeviceKind& kind : model.kinds)
     names.push_back(fmt::format("{} x {}", kind.devices, kind.type.name));
   return fmt::format("{}", fmt::join(names, " + "));

@@ -245,6 +245,7 @@ FullestRank fullest_of(const std::vector<Bytes>& peaks, const PricedConfiguratio
 
 std::vector<Bytes> peaks_of_ranks(const Result& result) {
   std::vector<Bytes> peaks;
+  peaks.reserve(result.ranks.size());
   for (const RankReport& rank : result.ranks) peaks.push_back(rank.memory.peak_bytes);
   return peaks;
 }
