@@ -5,6 +5,7 @@
 # keeps all images in a temporary folder, which is removed at the end. The script needs root, debootstrap, buildah and crun.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/debian_root.sh
 
 refuse() {
   echo "fresh_container.sh: $*" >&2
@@ -22,23 +23,8 @@ folder=$(mktemp -d -t penstock-container.XXXXXX)
 trap 'rm -rf --one-file-system "$folder"' EXIT
 images() { buildah --root "$folder/images" --runroot "$folder/run" --storage-driver vfs "$@"; }
 
-# The machine's mirror, and its settings and sources of apt: the image reaches what this machine reaches.
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null |
-  awk '$2 == "bookworm" { print $1; exit }')
-[[ -n $mirror ]] || refuse "apt of this machine has no source of the suite bookworm; run apt-get update on a Debian 12"
-settings=$(apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|Retries|ForceIPv4|ForceIPv6|Check-Valid-Until)' || true)
-proxy=$(sed -n 's/^Acquire::https\{0,1\}::Proxy "\(.*\)";$/\1/p' <<<"$settings" | head -n 1)
-echo "== a fresh Debian 12 as the images debian:12 and debian:12-slim ($SECONDS s)"
-http_proxy=${proxy:-${http_proxy:-}} https_proxy=${proxy:-${https_proxy:-}} \
-  debootstrap --variant=minbase bookworm "$folder/root" "$mirror" >"$folder/log" 2>&1 || {
-  tail -n 20 "$folder/log" >&2
-  refuse "debootstrap failed"
-}
-[[ -z $settings ]] || echo "$settings" >"$folder/root/etc/apt/apt.conf.d/90-of-the-host"
-rm -rf "$folder/root/etc/apt/sources.list" "$folder/root/etc/apt/sources.list.d"
-for file in sources.list sources.list.d trusted.gpg.d auth.conf.d preferences.d; do
-  if [[ -e /etc/apt/$file ]]; then cp -aT "/etc/apt/$file" "$folder/root/etc/apt/$file"; fi
-done
+echo "== a fresh Debian 12 as the images debian:12 and debian:12-slim"
+debian_root "$folder/root"
 base=$(images from scratch)
 images add --quiet "$base" "$folder/root" / >/dev/null
 images commit --quiet "$base" docker.io/library/debian:12 >/dev/null

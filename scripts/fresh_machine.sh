@@ -10,7 +10,7 @@
 # Exit code: the exit code of COMMAND, or 2 if the system cannot be made.
 set -euo pipefail
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-suite=bookworm
+source "$checkout/scripts/debian_root.sh"
 
 refuse() {
   echo "fresh_machine.sh: $*" >&2
@@ -40,36 +40,9 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The first mirror of the suite that apt on this machine uses; apt's settings travel as well, since it may need a proxy.
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null |
-  awk -v suite="$suite" '$2 == suite { print $1; exit }')
-[[ -n $mirror ]] || refuse "apt of this machine has no source of the suite $suite; run apt-get update on a Debian 12"
-settings=$(apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|Retries|ForceIPv4|ForceIPv6|Check-Valid-Until)' || true)
-proxy=$(sed -n 's/^Acquire::https\{0,1\}::Proxy "\(.*\)";$/\1/p' <<<"$settings" | head -n 1)
-
 echo "== a fresh Debian 12 in $root"
 begin=$SECONDS
-log=$(mktemp)
-# debootstrap reads no settings of apt, so that a proxy reaches it by the variables of its downloader.
-http_proxy=${proxy:-${http_proxy:-}} https_proxy=${proxy:-${https_proxy:-}} \
-  debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$log" 2>&1 || {
-  tail -n 20 "$log" >&2
-  rm -f "$log"
-  refuse "debootstrap failed"
-}
-rm -f "$log"
-[[ -z $settings ]] || echo "$settings" >"$root/etc/apt/apt.conf.d/90-of-the-host"
-# This root does not outlive the machine, so dpkg need not wait for the disk after each file.
-echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io"
-# Sources, keys and certificates: without them the fresh machine could not reach what this one reaches.
-rm -rf "$root/etc/apt/sources.list" "$root/etc/apt/sources.list.d"
-for file in /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/trusted.gpg.d /etc/apt/auth.conf.d /etc/apt/preferences.d; do
-  if [[ -e $file ]]; then mkdir -p "$root$(dirname "$file")" && cp -aT "$file" "$root$file"; fi
-done
-for file in /etc/pip.conf /etc/resolv.conf /etc/hosts; do
-  if [[ -e $file ]]; then cp -L "$file" "$root$file"; fi
-done
-if [[ -d /usr/local/share/ca-certificates ]]; then cp -a /usr/local/share/ca-certificates "$root/usr/local/share/"; fi
+debian_root "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null || true
