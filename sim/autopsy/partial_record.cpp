@@ -27,6 +27,7 @@
 #include "schedules/ir/program.hpp"
 #include "sim/autopsy/autopsy.hpp"
 #include "sim/autopsy/recording.hpp"
+#include "sim/why/account.hpp"
 
 namespace penstock {
 namespace {
@@ -121,11 +122,7 @@ PartialRank rank_of_rows(std::int64_t number, const RankRows& rows, const Progra
   }
   rank.idle_ns /= rank.steps;
   rank.busy_ns /= rank.steps;
-  for (auto& [kind, values] : durations) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    rank.medians.emplace_back(letters(kind), *middle);
-  }
+  for (const auto& [kind, values] : durations) rank.medians.emplace_back(letters(kind), median_of(values));
   if (meant != nullptr) compare_list(rank, rows, first_step, *meant);
   return rank;
 }

@@ -58,14 +58,6 @@ RecordedDurations durations_of(const Recording& recording) {
   return durations;
 }
 
-Ns median_duration(std::vector<Ns> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2 == 1) return *middle;
-  const Ns below = *std::max_element(values.begin(), middle);
-  return below + (*middle - below) / 2;
-}
-
 Ns mean_duration(const std::vector<Ns>& values) {
   Ns sum = 0;
   for (const Ns value : values) sum += value;
@@ -84,7 +76,7 @@ std::string stage_durations(const RecordedDurations& all, ActionKind kind, std::
   for (std::int32_t m = 0; found != all.of_kind.end() && m < microbatches; ++m) {
     const auto values = found->second.find({stage, m});
     if (values == found->second.end()) continue;
-    list[index(m)] = median_duration(values->second);
+    list[index(m)] = median_of(values->second);
     known.push_back(*list[index(m)]);
   }
   Ns mean = mean_duration(known);
@@ -157,11 +149,11 @@ Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
     }
   }
   if (all.empty()) return 0;
-  if (waiting == Waiting::batched) return median_duration(std::move(all));
+  if (waiting == Waiting::batched) return median_of(std::move(all));
   std::vector<Ns> of_pairs;
   of_pairs.reserve(quickest.size());
   for (const auto& [pair, latency] : quickest) of_pairs.push_back(latency);
-  return median_duration(std::move(of_pairs));
+  return median_of(std::move(of_pairs));
 }
 
 /// Returns the latency of the messages between each two ranks. The key is a pair of ranks, the smaller one
@@ -179,7 +171,7 @@ std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies_of_pairs(const std
   std::map<std::pair<std::int32_t, std::int32_t>, Ns> of_pairs;
   for (auto& [pair, values] : all) {
     of_pairs[pair] =
-        waiting == Waiting::batched ? median_duration(std::move(values)) : *std::ranges::min_element(values);
+        waiting == Waiting::batched ? median_of(std::move(values)) : *std::ranges::min_element(values);
   }
   return of_pairs;
 }

@@ -102,6 +102,10 @@ struct RealDurations {
   Ns launch = 0;
 };
 
+/// Returns the median of durations, which is the mean of the two middle ones if their number is even.
+/// Requires at least one value.
+Ns median_of(std::vector<Ns> values);
+
 /// Splits each duration into its ideal cost and the times that causes add. The ideal duration of a kind of
 /// action is the same fraction of the kind's total work on every rank.
 GraphCosts graph_costs(const CauseGraph& graph, const FlatProgram& flat, const Placement& placement,

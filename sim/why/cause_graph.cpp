@@ -209,15 +209,6 @@ class GraphWriter {
   CauseGraph graph_;
 };
 
-/// Returns the median, which is the mean of the two middle values if their number is even.
-Ns median_of(std::vector<Ns>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2 == 1) return *middle;
-  const Ns below = *std::max_element(values.begin(), middle);
-  return below + (*middle - below) / 2;
-}
-
 /// A class of actions: those of one kind on one group of stages, such as all F of stage 2.
 struct ActionClass {
   std::vector<ActionKind> kinds;
@@ -322,6 +313,14 @@ class ActionClasses {
 };
 
 }  // namespace
+
+Ns median_of(std::vector<Ns> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  if (values.size() % 2 == 1) return *middle;
+  const Ns below = *std::max_element(values.begin(), middle);
+  return below + (*middle - below) / 2;
+}
 
 tl::expected<CauseGraph, WalkState> cause_graph(const FlatProgram& flat, const ChannelOptions& channels) {
   GraphWriter writer(flat, has_launch_order(channels));
