@@ -222,9 +222,8 @@ std::string reroute_text(const RerouteReport& reroute) {
     return format_percent(step_ns / static_cast<double>(reroute.before_ns) - 1);
   };
   return fmt::format(
-      "step         {} with all ranks\nrerouted     {} without rank {} (stage {}), {} longer; {} longer in "
-      "the "
-      "mean of {}\n",
+      "step         {} with all ranks\nrerouted     {} without rank {} (stage {}), {} longer; "
+      "{} longer in the mean of {}\n",
       format_duration(reroute.before_ns), format_duration(longest.step_ns), longest.rank, longest.stage,
       over(static_cast<double>(longest.step_ns)), over(reroute.mean_ns()),
       format_count(static_cast<std::int64_t>(reroute.after.size()), "failed rank"));

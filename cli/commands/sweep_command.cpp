@@ -89,9 +89,9 @@ tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
         std::pair{"--hold", !flags.hold.empty()}}) {
     if (given) {
       return bad_input(fmt::format(
-          "{} does not go with a program, which says its schedule, K, v and M itself (program of {}): leave "
-          "the "
-          "flag out, or give the program among the schedules, as in penstock sweep --schedule 1f1b,{}",
+          "{} does not go with a program, which says its schedule, K, v and M itself (program of {}): "
+          "leave the flag out, or give the program among the schedules, as in penstock sweep --schedule "
+          "1f1b,{}",
           name, flags.input.file, flags.input.file.empty() ? "FILE.psched" : flags.input.file));
     }
   }

@@ -192,7 +192,7 @@ InputFlags base_input(const TuneFlags& flags) {
   return input;
 }
 
-/// Declares the flags of what a configuration may choose.
+/// Declares the flags that limit what the search may choose.
 static void add_choice_flags(Subcommand app, TuneChoiceFlags& choices) {
   const std::string group = "Choices (lists: 4 | 1,2,4 | 1..16; default: all that the model allows)";
   const auto list = [&](const std::string& names, std::string& value, const std::string& type,
@@ -222,9 +222,8 @@ static void add_choice_flags(Subcommand app, TuneChoiceFlags& choices) {
   list("--recompute", choices.recompute, "WORDS", "none,selective,full");
   list("--sharding", choices.sharding, "WORDS", "ZeRO stages: none,1,2,3");
   list("--offload", choices.offload, "WORDS",
-       "activations of 1f1b and interleaved that wait in the memory of hosts: none,0.5,1 (default: none, but "
-       "all "
-       "if cluster.host is stated)");
+       "activations of 1f1b and interleaved that wait in the memory of hosts: none,0.5,1 "
+       "(default: none, but all if cluster.host is stated)");
   app.add_option(
          "--layer-split", choices.layer_splits,
          "layouts to try (default even, ends-one-less and balanced), a Megatron layout or a list among "
