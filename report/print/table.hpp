@@ -38,11 +38,11 @@ struct Table {
 /// ones, as many as distinguish the rows. Names are made safe with shown_name(). The text is empty if the
 /// table has no columns.
 std::string table_to_text(const Table& table, std::size_t width = 0);
-/// Returns a <table> element with escaped cells. In a page of html_page.hpp, a click on a column heading
+/// Returns an HTML table with escaped cells. In a page of html_page.hpp, a click on a column heading
 /// sorts the table.
 std::string table_to_html(const Table& table);
-/// Returns the table under an <h2> heading, or an empty text if there are no rows. A wide table is in a box
-/// that scrolls. `heading` is HTML.
+/// Returns the HTML table under a heading of the second level, or an empty text if there are no rows. A wide
+/// table is in a box that scrolls. `heading` is HTML.
 std::string table_section(std::string_view heading, const Table& table);
 
 // Functions that make table cells. units.hpp writes the text of a cell. The value of a cell is the exact

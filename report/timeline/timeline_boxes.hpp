@@ -144,7 +144,7 @@ double paleness_of(const Action& action, const std::vector<std::int32_t>& stages
 /// kSeveralPattern over merged rectangles.
 inline constexpr std::string_view kRecomputePattern = "penstock-hatch";
 inline constexpr std::string_view kSeveralPattern = "penstock-several";
-/// Returns the SVG definitions of both patterns, for the <defs> of the picture.
+/// Returns the SVG definitions of both patterns, for the element that defines patterns.
 std::string box_patterns_svg();
 
 /// A writer that collects the SVG text of a picture's boxes and of the numbers in them. Without tooltips, all

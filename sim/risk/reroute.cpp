@@ -82,7 +82,7 @@ class Queue {
 
 /// A compute action of a program: its kind, stage and unit.
 using ActionKey = std::tuple<ActionKind, std::int32_t, std::int32_t>;
-ActionKey key_of(const Action& action) { return {action.kind, action.stage, action.microbatch}; }
+ActionKey action_key_of(const Action& action) { return {action.kind, action.stage, action.microbatch}; }
 
 /// The start of each action.
 using ActionStarts = std::map<ActionKey, Ns>;
@@ -154,7 +154,7 @@ class MergeWalk {
       const Group head = queues_[rank][queue].head();
       const auto ready_ns = ready(head, rank);
       if (!ready_ns) continue;
-      const auto known = earlier_.find(key_of(head.front()));
+      const auto known = earlier_.find(action_key_of(head.front()));
       const Choice choice{.start_ns = std::max(*ready_ns, free_ns_[rank]),
                           .earlier_ns = known == earlier_.end() ? 0 : known->second,
                           .rank = rank,
@@ -184,7 +184,7 @@ class MergeWalk {
     const auto wait_for = [&](ActionKind kind) {
       const auto end = ends_.find({kind, action.stage, action.microbatch});
       const bool is_beside = std::ranges::any_of(group, [&](const Action& other) {
-        return key_of(other) == ActionKey{kind, action.stage, action.microbatch};
+        return action_key_of(other) == ActionKey{kind, action.stage, action.microbatch};
       });
       if (end != ends_.end()) ready_ns = std::max(ready_ns, end->second);
       return end != ends_.end() || is_beside;
@@ -229,8 +229,8 @@ class MergeWalk {
     const Ns duration = computes ? group_duration_ns(experiment_.costs, group) : 0;
     free_ns_[choice.rank] = choice.start_ns + duration;
     for (const Action& action : group) {
-      starts_.emplace(key_of(action), choice.start_ns);
-      ends_[key_of(action)] = choice.start_ns + duration;
+      starts_.emplace(action_key_of(action), choice.start_ns);
+      ends_[action_key_of(action)] = choice.start_ns + duration;
       if (makes_weight_gradient(action.kind)) --open_[{choice.rank, action.stage}];
       lists_[choice.rank].push_back(action);
     }
