@@ -9,7 +9,8 @@
 //   missed     25.0000  1 % (size)          21.9512  NO
 //
 // The class is part of the table of figures and does not depend on the prediction. A test checks that docs/
-// contains the Markdown form.
+// contains the Markdown form. If no experiment is named, the answer has one line for each experiment, and the
+// misses.
 
 #include "cli/measured/reproduce_command.hpp"
 
@@ -241,10 +242,11 @@ Json figure_json(const Reproduction& experiment, const ReproducedFigure& figure)
 
 }  // namespace
 
-std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width) {
+namespace {
+
+/// Returns what the answer about several experiments ends with: all misses, and the counts of figures.
+std::string misses_and_summary(const std::vector<Reproduced>& all, std::size_t width) {
   std::string text;
-  for (const Reproduced& reproduced : all) text += to_text(reproduced, width) + "\n";
-  text += "What a prediction is allowed:\n" + tolerances_text("  ") + "\n";
   const std::vector<ReproducedFigure> misses = misses_of(all);
   if (!misses.empty()) text += "The misses:\n\n" + table_text(misses, width) + "\n";
   const Counts counts = counts_of(all);
@@ -253,6 +255,30 @@ std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_
                         counts.fitted);
   }
   return text + summary_text(all) + "\n";
+}
+
+}  // namespace
+
+std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width) {
+  std::string text;
+  for (const Reproduced& reproduced : all) text += to_text(reproduced, width) + "\n";
+  text += "What a prediction is allowed:\n" + tolerances_text("  ") + "\n";
+  return text + misses_and_summary(all, width);
+}
+
+std::string reproductions_overview(const std::vector<Reproduced>& all, std::size_t width) {
+  Table table;
+  table.columns = {"experiment", "printed", "within", "bounds", "closed forms", "missed"};
+  for (const Reproduced& reproduced : all) {
+    const Counts counts = counts_of(reproduced.figures);
+    table.rows.push_back({text_cell(std::string(reproduced.reproduction.name)), count_cell(counts.printed),
+                          count_cell(counts.within), count_cell(counts.bounds), count_cell(counts.formulas),
+                          count_cell(counts.missed)});
+  }
+  return fmt::format(
+      "{}\n`penstock reproduce EXPERIMENT` prints the figures of one experiment, and -o FILE.txt writes "
+      "all.\n\n{}",
+      table_to_text(table, width), misses_and_summary(all, width));
 }
 
 std::string reproductions_to_json(const std::vector<Reproduced>& all) {
@@ -368,8 +394,9 @@ Outcome run_reproduce(const ReproduceFlags& flags) {
   const std::vector<OutputForm> forms = {{".txt", [&] { return reproductions_to_text(all); }},
                                          {".json", [&] { return reproductions_to_json(all); }},
                                          {".md", [&] { return reproductions_to_markdown(all); }}};
-  const std::string text =
-      flags.output.json ? reproductions_to_json(all) : reproductions_to_text(all, table_width());
+  const std::string text = flags.output.json     ? reproductions_to_json(all)
+                           : flags.names.empty() ? reproductions_overview(all, table_width())
+                                                 : reproductions_to_text(all, table_width());
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
   return std::ranges::all_of(all, &Reproduced::holds) ? ExitCode::ok : ExitCode::check_failed;

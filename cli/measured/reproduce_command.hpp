@@ -23,6 +23,9 @@ struct Reproduced {
 /// then the tolerances with their reasons. The last line counts the figures and the misses. `width` is the
 /// wanted length of lines in characters; 0 means no limit.
 std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width = 0);
+/// Returns a table with a line for each experiment, then the figures that do not agree with the published
+/// values. The last line is that of reproductions_to_text().
+std::string reproductions_overview(const std::vector<Reproduced>& all, std::size_t width = 0);
 /// Returns a JSON document with all figures, the experiments and the counts.
 std::string reproductions_to_json(const std::vector<Reproduced>& all);
 /// Returns a Markdown text. It has tables of the experiments, the tolerances and the figures that do not

@@ -80,6 +80,12 @@ TEST(ReproduceOutput, EndsWithTheCountsAndTheMisses) {
   EXPECT_EQ(last_line(reproductions_to_text(all)),
             "predicted 1 of 3 printed figures within tolerance; 1 are bounds; 1 are closed forms; the misses "
             "are 2 of table-9");
+  EXPECT_EQ(last_line(reproductions_overview(all)), last_line(reproductions_to_text(all)));
+  EXPECT_THAT(reproductions_overview(all),
+              HasSubstr("experiment  printed  within  bounds  closed forms  missed\n"
+                        "table-9           3       1       1             1       2\n"));
+  EXPECT_THAT(reproductions_overview(all), HasSubstr("table-9: speed"));
+  EXPECT_THAT(reproductions_overview(all), testing::Not(HasSubstr("gain")));
   const auto summary = json_of(all)["summary"];
   EXPECT_EQ(summary["printed"], 3);
   EXPECT_EQ(summary["within"], 1);
