@@ -38,7 +38,7 @@ images build --isolation chroot --pull-never --tag penstock -f Containerfile --i
 echo "== running it ($SECONDS s)"
 made=$(images from --pull-never penstock)
 # `buildah run` takes no entry point; the image's own is tested by its name.
-[[ $(images inspect --type image --format '{{join .OCIv1.Config.Entrypoint " "}}' penstock) == penstock ]] || refuse "the entry point is not penstock"
+[[ $(images inspect --type image --format '{{.OCIv1.Config.Entrypoint}}' penstock) == '[penstock]' ]] || refuse "the entry point is not penstock"
 images run --isolation chroot "$made" -- penstock simulate --schedule 1f1b --pp-size 4 --num-microbatches 8
 images run --isolation chroot "$made" -- sh -c 'test -s /srv/penstock/out/llama-70b-h100.html'
 echo "the image was built, and penstock ran in it ($SECONDS s)"

@@ -136,7 +136,7 @@ check "format" format_check
 failed_before=$failed
 check "build" build_all
 if ((failed > failed_before)); then finish; fi
-check "clang-tidy" scripts/tidy.sh "$build"
+check "clang-tidy" scripts/tidy.sh --together "$build"
 check "headers compile alone" header_check
 run_tests all-but-timing --label-exclude timing
 # Measured times on a machine that others use, too: the best of three runs counts.
