@@ -64,7 +64,8 @@ struct OriginShape {
 
 constexpr auto kShapes = std::to_array<OriginShape>({
     {Origin::primus, {"modules.pre_trainer"}},
-    {Origin::megatron, {"MODEL_ARGS"}},
+    {Origin::megatron, {"MODEL_ARGS"}},  // Megatron-LM's tests and recipes
+    {Origin::megatron, {"ARGS"}},
     {Origin::megatron, {"tensor_model_parallel_size"}},
     {Origin::megatron, {"pipeline_model_parallel_size"}},
     {Origin::megatron, {"model.tensor_model_parallel_size", "train"}},
@@ -287,7 +288,7 @@ tl::expected<void, std::string> collect(const ImportInput& input, Origin stated,
 /// given as a file or as the name of a known model. Returns the value for `model.huggingface`. This value
 /// is empty if the plan states the model's sizes instead.
 tl::expected<std::string, std::string> take_stated_model(const ImportRequest& request, Importing& importing) {
-  const std::string& model = request.model.empty() ? importing.plan.library_model : request.model;
+  std::string model = request.model.empty() ? importing.plan.library_model : request.model;
   if (model.empty()) {
     if (request.layers) {
       importing.plan.set("model.layers", *request.layers);
@@ -300,7 +301,8 @@ tl::expected<std::string, std::string> take_stated_model(const ImportRequest& re
   std::error_code ignored;
   // A library's configuration has all parts of the model. The table of known models has only sizes.
   const bool is_file = std::filesystem::exists(model, ignored) || is_library_config(model, model);
-  if (!is_file && set_known_model(importing.plan, model)) {
+  if (!is_file && set_known_model(importing.plan, model)) model = importing.plan.library_model;
+  if (model.empty()) {
     if (request.layers) importing.plan.set("model.layers", *request.layers);
     importing.stated_layers = importing.plan.number("model.layers");
     return std::string();

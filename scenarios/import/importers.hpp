@@ -108,8 +108,7 @@ void import_calculon(Importing& importing);
 tl::expected<Imported, std::string> import_machine(const ImportRequest& request, const ImportInput& input,
                                                    MachineFormat format);
 
-/// A rule that copies one key of a configuration to the scenario. The configuration's key `name` becomes the
-/// scenario's key `target`.
+/// Reads the numbers of nodes and devices that the flags of a launcher state, such as --nnodes of torchrun.
 void take_launcher(Importing& importing);
 
 /// A row of a table of keys. It says which key of the configuration becomes which key of the scenario.
@@ -123,6 +122,13 @@ struct CopiedRow {
 /// key to true if the configuration's switch is on.
 void copy_rows(Importing& importing, std::span<const CopiedRow> rows);
 
+/// Takes the width of all shared experts together, which Megatron-LM and SimuMax name alike. Refuses a width
+/// that is no multiple of the width of one expert.
+void take_shared_experts(Importing& importing);
+/// Copies the sizes of latent attention, which Megatron-LM and SimuMax name alike. Removes the sizes of other
+/// kinds of attention, such as kv_heads, because both programs ignore them then.
+void copy_latent_sizes(Importing& importing);
+
 /// Returns the number of layers of each stage if `layers` are divided into `stages` equal stages. Returns an
 /// empty list if `layers` is not divisible by `stages`.
 std::vector<std::int64_t> even_layers(std::int64_t layers, std::int64_t stages);
@@ -131,9 +137,9 @@ std::string list_yaml(const std::vector<std::int64_t>& numbers);
 
 // Finds the sizes of models and the settings of recipes that a configuration states only by name.
 
-/// Adds the sizes of a known model to `plan` as keys of model.transformer. `name` may be a file or a
-/// model's name, such as "llama3.1_8B.yaml", "meta-llama/Llama-3.1-8B" or "llama3 8B". Returns false for an
-/// unknown name.
+/// Adds a known model to `plan`: its sizes as keys of model.transformer, or else the name of its
+/// configuration in the library. `name` may be a file or a model's name, such as "llama3.1_8B.yaml",
+/// "meta-llama/Llama-3.1-8B" or "llama3 8B". Returns false for an unknown name.
 bool set_known_model(Plan& plan, std::string_view name);
 /// Returns the names of the known models, separated by commas.
 std::string known_model_names();

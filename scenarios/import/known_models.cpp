@@ -25,6 +25,7 @@
 #include "scenarios/host/library_texts.hpp"
 #include "scenarios/import/plan.hpp"
 #include "scenarios/import/settings.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "text/csv_table.hpp"
 #include "text/numbers.hpp"
 
@@ -63,24 +64,21 @@ std::string letters_of(std::string_view name) {
   return letters;
 }
 
-/// Returns the table row of a model. The search ignores the folder in the name, a file suffix, and words of
-/// the release such as "instruct". Returns nothing if the model is unknown.
-std::optional<std::size_t> known_model_row(std::string_view name) {
+/// Returns true if `name` is the model `own`. The comparison ignores the folder in `name`, a file suffix, and
+/// words of the release such as "instruct".
+bool names_model(std::string_view name, std::string_view own) {
   name = name.substr(name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1);
   for (const std::string_view suffix : {".yaml", ".yml", ".json"}) {
     if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
   }
   std::string letters = letters_of(name);
   if (letters.starts_with("meta")) letters.erase(0, 4);
+  const std::string own_letters = letters_of(own);
+  if (!letters.starts_with(own_letters)) return false;
   constexpr auto kReleases =
       std::to_array<std::string_view>({"", "hf", "base", "instruct", "v01", "v02", "v03", "instructv01"});
-  for (std::size_t row = 0; row < known_models().row_count(); ++row) {
-    const std::string own = letters_of(known_models().cell(row, "name"));
-    if (!letters.starts_with(own)) continue;
-    if (std::ranges::find(kReleases, std::string_view(letters).substr(own.size())) != kReleases.end())
-      return row;
-  }
-  return std::nullopt;
+  return std::ranges::find(kReleases, std::string_view(letters).substr(own_letters.size())) !=
+         kReleases.end();
 }
 
 constexpr std::string_view kPretrain = "_pretrain_";
@@ -140,16 +138,30 @@ std::vector<std::string_view> names_of(const CsvTable& table) {
 }  // namespace
 
 bool set_known_model(Plan& plan, std::string_view name) {
-  const auto row = known_model_row(name);
-  if (!row) return false;
-  for (const std::string& column : known_models().header()) {
-    const std::string& cell = known_models().cell(*row, column);
-    if (column != "name" && !cell.empty()) plan.set("model." + column, cell);
+  const CsvTable& models = known_models();
+  for (std::size_t row = 0; row < models.row_count(); ++row) {
+    if (!names_model(name, models.cell(row, "name"))) continue;
+    for (const std::string& column : models.header()) {
+      const std::string& cell = models.cell(row, column);
+      if (column != "name" && !cell.empty()) plan.set("model." + column, cell);
+    }
+    return true;
   }
+  const std::vector<std::string_view> configs = library_configs();
+  const auto config =
+      std::ranges::find_if(configs, [&](std::string_view own) { return names_model(name, own); });
+  if (config == configs.end()) return false;
+  plan.library_model = *config;
   return true;
 }
 
-std::string known_model_names() { return fmt::format("{}", fmt::join(names_of(known_models()), ", ")); }
+std::string known_model_names() {
+  std::vector<std::string_view> names = names_of(known_models());
+  for (const std::string_view config : library_configs()) {
+    if (std::ranges::find(names, config) == names.end()) names.push_back(config);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 std::vector<std::string_view> bridge_recipe_names() { return names_of(bridge_recipes()); }
 
@@ -159,7 +171,7 @@ bool add_bridge_recipe(Settings& settings, Plan& plan, std::string_view name) {
   if (!row) return false;
   const CsvTable& recipes = bridge_recipes();
   const std::string& model = recipes.cell(*row, "model");
-  if (!set_known_model(plan, model)) plan.library_model = model;
+  set_known_model(plan, model);
   plan.devices = parts.devices;
   if (!plan.devices) plan.devices = number_of_text<std::int64_t>(recipes.cell(*row, "devices"));
   // These settings are the defaults of all recipes. The row of a recipe may state other values.

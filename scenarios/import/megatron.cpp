@@ -21,6 +21,7 @@
 #include "scenarios/import/plan.hpp"
 #include "scenarios/import/settings.hpp"
 #include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {
@@ -72,7 +73,7 @@ constexpr auto kSettled = std::to_array<SettledRow>({
      "use_checkpoint_opt_param_scheduler moe_aux_loss_coeff moe_z_loss_coeff moe_router_load_balancing_type "
      "moe_router_bias_update_rate moe_router_score_function moe_router_enable_expert_bias "
      "moe_router_topk_scaling_factor "
-     "moe_router_pre_softmax moe_router_dtype moe_router_num_groups moe_router_group_topk "
+     "moe_router_pre_softmax moe_router_dtype "
      "moe_router_force_load_balancing "
      "mtp_loss_scaling_factor calculate_per_token_loss muon_* wsd* check_for_nan_in_loss_and_grad "
      "no_check_for_nan_in_loss_and_grad disable_nan_check norm_epsilon layernorm_epsilon apply_layernorm_1p "
@@ -145,8 +146,12 @@ constexpr auto kSettled = std::to_array<SettledRow>({
     {"use_precision_aware_optimizer main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype",
      Fate::ignored,
      "the optimizer's state has values of 4 bytes here, so its memory may be predicted too large"},
-    {"multi_latent_attention q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim "
-     "hybrid_override_pattern hybrid_layer_pattern hybrid_attention_ratio hybrid_mlp_ratio mamba_* spec "
+    {"q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim", Fate::ignored,
+     "Megatron-LM reads it only with --multi-latent-attention"},
+    {"moe_router_topk moe_router_num_groups moe_router_group_topk moe_ffn_hidden_size moe_layer_freq "
+     "moe_shared_expert_intermediate_size",
+     Fate::ignored, "num_experts is not stated"},
+    {"hybrid_override_pattern hybrid_layer_pattern hybrid_attention_ratio hybrid_mlp_ratio mamba_* spec "
      "linear_attention_* "
      "linear_* experimental_attention_variant encoder_num_layers decoder_num_layers decoder_seq_length "
      "parallel_residual apply_residual_connection_post_layernorm encoder_pipeline_model_parallel_size "
@@ -215,10 +220,28 @@ void pad_vocabulary(Importing& importing) {
       fmt::format("model.transformer.vocabulary, padded to {}, a multiple of {}", padded, step));
 }
 
+/// Returns the vocabulary of the known model whose tokenizer the arguments name, such as
+/// "Qwen/Qwen3-30B-A3B".
+std::optional<std::int64_t> vocabulary_of_model(const Importing& importing) {
+  const std::string* name = importing.settings.find("tokenizer_model");
+  Plan known;
+  if (name == nullptr || !set_known_model(known, *name)) return std::nullopt;
+  if (known.library_model.empty()) return known.number("model.vocabulary");
+  const auto part = load_architecture({.config = known.library_model});
+  return part ? std::optional(part->architecture.vocabulary) : std::nullopt;
+}
+
 /// Sets the vocabulary to the known size of the stated tokenizer, if the arguments state no vocabulary size.
 void guess_vocabulary(Importing& importing) {
   if (importing.plan.find("model.vocabulary") != nullptr || importing.plan.find("model.hidden") == nullptr)
     return;
+  if (const auto entries = vocabulary_of_model(importing)) {
+    importing.plan.set("model.vocabulary", *entries);
+    importing.settings.take(
+        "tokenizer_model",
+        fmt::format("model.transformer.vocabulary: that of the model, {} entries", *entries));
+    return;
+  }
   struct Tokenizer {
     std::string_view name;
     std::int64_t entries = 0;
@@ -251,17 +274,11 @@ void take_experts(Importing& importing) {
   if (plan.find("model.experts") == nullptr) return;
   if (const auto inner = settings.number("moe_ffn_hidden_size", "model.transformer.expert_feed_forward"))
     plan.set("model.expert_feed_forward", *inner);
-  const auto inner = plan.number("model.expert_feed_forward");
-  if (const auto shared =
-          settings.number("moe_shared_expert_intermediate_size", "model.transformer.shared_experts")) {
-    const std::int64_t one = inner.value_or(plan.number("model.feed_forward").value_or(*shared));
-    if (*shared % one == 0) {
-      plan.set("model.shared_experts", *shared / one);
-    } else {
-      settings.refuse("moe_shared_expert_intermediate_size",
-                      fmt::format("expected a multiple of the width of an expert, {}", one));
-    }
-  }
+  take_shared_experts(importing);
+  constexpr auto kGroups =
+      std::to_array<CopiedRow>({{"moe_router_num_groups", "model.expert_groups"},
+                                {"moe_router_group_topk", "model.expert_groups_per_token"}});
+  copy_rows(importing, kGroups);
   const std::string* frequency = settings.find("moe_layer_freq");
   if (frequency == nullptr || *frequency == "1") {
     settings.take("moe_layer_freq", "model.transformer.dense_layers: none");
@@ -286,7 +303,11 @@ void take_architecture(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
   if (plan.find("model.hidden") == nullptr || plan.find("model.gated") != nullptr) return;
-  const bool gated = settings.is_on("swiglu", "model.transformer.gated");
+  // Megatron-LM's own YAML files may state the activation by its name (yaml_arguments.py).
+  const std::string* activation = settings.find("activation_func");
+  const bool is_named = activation != nullptr && *activation == "swiglu";
+  if (is_named) settings.take("activation_func", "model.transformer.gated");
+  const bool gated = settings.is_on("swiglu", "model.transformer.gated") || is_named;
   plan.set("model.gated", gated ? "true" : "false");
   if (gated && plan.find("model.feed_forward") == nullptr) {
     // This is the size that Megatron-LM computes in arguments.py: int((4 * hidden_size * 2 / 3) / 64) * 64
@@ -294,8 +315,11 @@ void take_architecture(Importing& importing) {
   }
   const std::string norm = settings.word("normalization", "model.transformer.norm").value_or("LayerNorm");
   plan.set("model.norm", norm == "RMSNorm" ? "rms" : "layer");
+  const std::string* biases = settings.find("add_bias_linear");
+  const bool has_none = biases != nullptr && is_off_value(*biases);
+  if (has_none) settings.take("add_bias_linear", "model.transformer.biases");
   plan.set("model.biases",
-           settings.is_on("disable_bias_linear", "model.transformer.biases") ? "false" : "true");
+           settings.is_on("disable_bias_linear", "model.transformer.biases") || has_none ? "false" : "true");
   const std::string positions =
       settings.word("position_embedding_type", "model.transformer.positions").value_or("learned_absolute");
   const bool rotary = settings.is_on("use_rotary_position_embeddings", "model.transformer.positions");
@@ -311,6 +335,20 @@ void take_architecture(Importing& importing) {
   } else if (groups) {
     settings.ignore("num_query_groups", "Megatron-LM reads it only with --group-query-attention");
   }
+}
+
+/// Sets the sizes of latent attention. Absent arguments have the defaults of arguments.py. Only the rank of
+/// keys and values has another default in model.transformer, where it switches latent attention on.
+void take_latent_attention(Importing& importing) {
+  Settings& settings = importing.settings;
+  if (importing.plan.find("model.hidden") == nullptr ||
+      !settings.is_on("multi_latent_attention", "model.transformer.kv_lora_rank"))
+    return;
+  importing.plan.set("model.kv_lora_rank", "32");
+  copy_latent_sizes(importing);
+  for (const std::string_view name :
+       {"kv_channels", "num_query_groups", "group_query_attention", "qk_layernorm"})
+    settings.ignore(name, "latent attention has its own widths and norms");
 }
 
 /// Reads the attention window from a text such as "(1024, 0)": the numbers of tokens before and after a
@@ -331,6 +369,7 @@ void take_window(Importing& importing) {
 
 void take_model(Importing& importing) {
   take_architecture(importing);
+  take_latent_attention(importing);
   take_window(importing);
   take_experts(importing);
   guess_vocabulary(importing);
@@ -662,6 +701,7 @@ void import_megatron(Importing& importing) {
   plan.tensor = settings.number("tensor_model_parallel_size", "parallel.tensor").value_or(1);
   plan.stages = settings.number("pipeline_model_parallel_size", "schedule.stages").value_or(1);
   plan.context = settings.number("context_parallel_size", "parallel.context").value_or(1);
+  settings.rename("num_moe_experts", "num_experts");  // the name of TransformerConfig
   plan.micro_batch_size = settings.number("micro_batch_size", "training.micro_batch_size");
   plan.global_batch_size = settings.number("global_batch_size", "training.global_batch_size");
   copy_rows(importing, kCopied);

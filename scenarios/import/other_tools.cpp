@@ -53,6 +53,31 @@ void copy_rows(Importing& importing, std::span<const CopiedRow> rows) {
   }
 }
 
+void take_shared_experts(Importing& importing) {
+  constexpr std::string_view kWidth = "moe_shared_expert_intermediate_size";
+  Plan& plan = importing.plan;
+  const auto shared = importing.settings.number(kWidth, "model.transformer.shared_experts");
+  if (!shared) return;
+  const std::int64_t one =
+      plan.number("model.expert_feed_forward").value_or(plan.number("model.feed_forward").value_or(*shared));
+  if (*shared % one == 0) {
+    plan.set("model.shared_experts", *shared / one);
+  } else {
+    importing.settings.refuse(kWidth, fmt::format("expected a multiple of the width of an expert, {}", one));
+  }
+}
+
+void copy_latent_sizes(Importing& importing) {
+  constexpr auto kSizes = std::to_array<CopiedRow>({{"kv_lora_rank", "model.kv_lora_rank"},
+                                                    {"q_lora_rank", "model.q_lora_rank"},
+                                                    {"qk_head_dim", "model.qk_nope_head_dim"},
+                                                    {"qk_pos_emb_head_dim", "model.qk_rope_head_dim"},
+                                                    {"v_head_dim", "model.v_head_dim"}});
+  copy_rows(importing, kSizes);
+  for (const std::string_view key : {"model.head_dim", "model.kv_heads", "model.query_key_norm"})
+    importing.plan.remove(key);
+}
+
 std::vector<std::int64_t> even_layers(std::int64_t layers, std::int64_t stages) {
   if (layers % stages != 0) return {};
   return std::vector<std::int64_t>(static_cast<std::size_t>(stages), layers / stages);
@@ -248,9 +273,10 @@ constexpr auto kSimumaxCopied = std::to_array<CopiedRow>({
 });
 
 constexpr auto kSimumaxSettled = std::to_array<SettledRow>({
-    {"q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim sliding_window* window* "
-     "attention_type",
-     Fate::refused, "describes a part of the model that model.transformer lacks; give --model config.json"},
+    {"q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim", Fate::ignored,
+     "SimuMax reads it only with attention_type: mla"},
+    {"sliding_window* window* attention_type", Fate::refused,
+     "describes a part of the model that model.transformer lacks; give --model config.json"},
     {"megatron_recompute megatron_recompute_modules recompute_* attn_recompute mla_rms_recompute "
      "mlp_recompute "
      "mlp_rms_recompute moe_act_recompute",
@@ -432,6 +458,7 @@ void take_simumax_model(Importing& importing) {
   if (experts && *experts > 1) {
     plan.set("model.experts", *experts);
     if (plan.find("model.experts_per_token") == nullptr) plan.set("model.experts_per_token", "2");
+    take_shared_experts(importing);
   } else {
     for (const std::string_view key :
          {"model.experts_per_token", "model.expert_feed_forward", "model.dense_layers"})
@@ -439,6 +466,13 @@ void take_simumax_model(Importing& importing) {
   }
   if (plan.find("model.hidden") != nullptr)
     plan.set("model.gated", settings.is_on("use_swiglu", "model.transformer.gated") ? "true" : "false");
+  const std::string* attention = settings.find("attention_type");
+  if (attention == nullptr) return;
+  const std::string kind = plain_name(*attention);
+  if (kind == "mla" && settings.has("kv_lora_rank")) copy_latent_sizes(importing);
+  if (kind == "mla" || kind == "mha" || kind == "gqa" || kind == "mqa")
+    settings.take("attention_type",
+                  kind == "mla" ? "model.transformer.kv_lora_rank" : "model.transformer.kv_heads");
 }
 
 void take_simumax_parallelism(Importing& importing) {

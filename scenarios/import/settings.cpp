@@ -62,7 +62,8 @@ std::string number_fault(std::string_view value, std::int64_t least) {
     if (number_of_text<std::int64_t>(name))
       return "is an argument with which the script is called; write the number in its place";
     return fmt::format(
-        "depends on {}, whose value the file does not state; write {}=NUMBER on a line before the command",
+        "depends on {}, whose value the file does not state; write the number in its place, or {}=NUMBER on "
+        "a line before the command",
         name, name);
   }
   if (value == "auto")
@@ -245,7 +246,10 @@ std::vector<ImportedKey> Settings::report(std::span<const std::string> left_out)
     ImportedKey key = entry.key;
     if (!entry.is_settled)
       key.text = is_own_flag(key.key) ? "unknown; a flag of penstock goes in front of --" : "unknown";
-    const auto is_named = [&](const std::string& name) { return plain_name(name) == plain_name(key.key); };
+    const std::string last = key.key.substr(key.key.rfind('.') + 1);  // npos + 1 is 0
+    const auto is_named = [&](const std::string& name) {
+      return plain_name(name) == plain_name(key.key) || plain_name(name) == plain_name(last);
+    };
     if (key.fate == Fate::refused && std::ranges::any_of(left_out, is_named)) {
       key.fate = Fate::ignored;
       key.text = "left out by --ignore: " + key.text;

@@ -50,6 +50,10 @@ constexpr auto kTorchSchedules =
                                   {"DualPipeV", "dualpipe-v"}});
 
 constexpr auto kTorchSettled = std::to_array<SettledRow>({
+    {"training.dtype optimizer.early_step_in_backward", Fate::ignored,
+     "the weights and the optimizer's state have values of 4 bytes here, and the step comes at the end, so "
+     "memory may "
+     "be predicted too large"},
     {"job.* profiling.* metrics.* checkpoint.* comm.* experimental.* fault_tolerance.* memory_estimation.* "
      "validation.* "
      "debug.* config_file work_group workspace user_name exp_name modules.* sink_level file_sink_level "
@@ -63,7 +67,7 @@ constexpr auto kTorchSettled = std::to_array<SettledRow>({
      Fate::ignored, "concerns data and the tokenizer"},
     {"compile.* training.compile model.print_after_conversion model.norm_type model.attn_type quantize.* "
      "float8.* mx.* primus_turbo.* "
-     "training.mixed_precision_* training.dtype model.use_flex_attn parallelism.enable_compiled_autograd "
+     "training.mixed_precision_* model.use_flex_attn parallelism.enable_compiled_autograd "
      "activation_checkpoint.early_stop activation_checkpoint.preserve_rng_state "
      "activation_checkpoint.determinism_check "
      "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns "
@@ -275,6 +279,11 @@ void take_torch_sharding(Importing& importing) {
   if (shards > 0) plan.copies = replicas * shards;
   const std::string reshard =
       settings.word("parallelism.fsdp_reshard_after_forward", "parallel.gather").value_or("default");
+  if (const std::string* reduced = settings.find("training.mixed_precision_reduce");
+      reduced != nullptr && *reduced == "bfloat16") {
+    settings.take("training.mixed_precision_reduce", "training.gradient_bytes");
+    plan.set("training.gradient_bytes", "2");
+  }
   const bool is_sharded = shards != 1 || plan.context > 1;
   if (!is_sharded) {
     plan.set("parallel.distributed_optimizer", "false");
@@ -360,7 +369,9 @@ struct TorchModel {
   std::string_view config;
 };
 
-constexpr auto kTorchModels = std::to_array<TorchModel>({{"deepseek_v3", "671B", "deepseek-v3"},
+constexpr auto kTorchModels = std::to_array<TorchModel>({{"deepseek_v3", "16B", "deepseek-v2-lite"},
+                                                         {"deepseek_v3", "236B", "deepseek-v2"},
+                                                         {"deepseek_v3", "671B", "deepseek-v3"},
                                                          {"gpt_oss", "20b", "gpt-oss-20b"},
                                                          {"gpt_oss", "120b", "gpt-oss-120b"}});
 

@@ -454,6 +454,31 @@ constexpr std::array kArchitectureKeys = {
         .kind = KeyKind::flag,
         .meaning = "Queries and keys are normalised.",
         .usual = "false"},
+    Key{.name = "kv_lora_rank",
+        .kind = KeyKind::integer,
+        .meaning = "Rank of the keys and values of latent attention (MLA), which this key switches on.",
+        .usual = "none",
+        .range = kModelSize},
+    Key{.name = "q_lora_rank",
+        .kind = KeyKind::integer,
+        .meaning = "Rank of the queries of latent attention.",
+        .usual = "none: one product makes the queries",
+        .range = kModelSize},
+    Key{.name = "qk_nope_head_dim",
+        .kind = KeyKind::integer,
+        .meaning = "Width of a latent head's queries and keys without positions.",
+        .usual = "128",
+        .range = kModelSize},
+    Key{.name = "qk_rope_head_dim",
+        .kind = KeyKind::integer,
+        .meaning = "Width of the rotary part of a latent head's queries and keys.",
+        .usual = "64",
+        .range = kModelSize},
+    Key{.name = "v_head_dim",
+        .kind = KeyKind::integer,
+        .meaning = "Width of a latent head's values.",
+        .usual = "128",
+        .range = kModelSize},
     Key{.name = "experts",
         .kind = KeyKind::integer,
         .meaning = "Experts of a layer.",
@@ -474,6 +499,16 @@ constexpr std::array kArchitectureKeys = {
         .meaning = "Experts that all tokens visit.",
         .usual = "0",
         .range = kFromNone},
+    Key{.name = "expert_groups",
+        .kind = KeyKind::integer,
+        .meaning = "Groups into which the experts are divided, a divisor of experts.",
+        .usual = "1",
+        .range = kModelCount},
+    Key{.name = "expert_groups_per_token",
+        .kind = KeyKind::integer,
+        .meaning = "Groups whose experts one token may visit, at most expert_groups.",
+        .usual = "expert_groups",
+        .range = kModelCount},
     Key{.name = "dense_layers",
         .kind = KeyKind::integer,
         .meaning = "Dense layers before those with experts, at most layers.",
@@ -499,11 +534,35 @@ void read_heads(const MappingReader& reader, Architecture& model) {
     reader.complain("kv_heads", fmt::format("expected a number that divides heads, {}, got {}", model.heads,
                                             model.kv_heads));
   }
-  if (!reader.has("head_dim") && model.hidden % model.heads != 0) {
+  if (!reader.has("head_dim") && !reader.has("kv_lora_rank") && model.hidden % model.heads != 0) {
     reader.complain("heads", fmt::format("expected a number that divides hidden, {}, or head_dim, got {}",
                                          model.hidden, model.heads));
   }
   model.head_dim = reader.integer("head_dim").value_or(model.hidden / model.heads);
+}
+
+/// Reads the sizes of latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). The model has it if a
+/// rank of keys and values is stated. Each head then has its own keys and values, and the other widths
+/// default to those of DeepSeek's models, as in Megatron-LM.
+void read_latent_sizes(const MappingReader& reader, Architecture& model) {
+  if (!reader.has("kv_lora_rank")) {
+    for (const std::string_view key : {"q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
+      if (reader.has(key)) reader.complain(key, "belongs to latent attention; state kv_lora_rank");
+    }
+    return;
+  }
+  for (const std::string_view key : {"kv_heads", "head_dim"}) {
+    if (reader.has(key))
+      reader.complain(key, "latent attention has its own widths; remove it, or kv_lora_rank");
+  }
+  model.latent = LatentAttention{.query_rank = reader.integer("q_lora_rank").value_or(0),
+                                 .kv_rank = reader.integer("kv_lora_rank").value_or(1),
+                                 .content_dim = reader.integer("qk_nope_head_dim").value_or(128),
+                                 .rotary_dim = reader.integer("qk_rope_head_dim").value_or(64),
+                                 .value_dim = reader.integer("v_head_dim").value_or(128)};
+  model.kv_heads = model.heads;
+  model.head_dim = model.latent->content_dim + model.latent->rotary_dim;
+  model.query_key_norm = false;  // its two norms of the ranks belong to the latent attention itself
 }
 
 /// Reads the activation, norm, positions, tied weights and biases, in which a GPT and a Llama differ. Their
@@ -527,8 +586,8 @@ void read_style(const MappingReader& reader, Architecture& model, std::int64_t s
 /// about experts is an error.
 std::optional<Experts> read_experts(const MappingReader& reader, const Architecture& model) {
   if (!reader.has("experts")) {
-    for (const std::string_view key :
-         {"experts_per_token", "expert_feed_forward", "shared_experts", "dense_layers"}) {
+    for (const std::string_view key : {"experts_per_token", "expert_feed_forward", "shared_experts",
+                                       "expert_groups", "expert_groups_per_token", "dense_layers"}) {
       if (reader.has(key)) reader.complain(key, "belongs to experts; say how many there are");
     }
     return std::nullopt;
@@ -538,6 +597,13 @@ std::optional<Experts> read_experts(const MappingReader& reader, const Architect
                   .biases = model.feed_forward_bias};
   experts.per_token = reader.required_integer("experts_per_token", {.least = 1, .most = experts.count});
   experts.shared_inner = experts.inner * reader.integer("shared_experts").value_or(0);
+  experts.groups = reader.integer("expert_groups").value_or(1);
+  if (experts.count % experts.groups != 0) {
+    reader.complain("expert_groups", fmt::format("expected a number that divides experts, {}, got {}",
+                                                 experts.count, experts.groups));
+  }
+  experts.groups_per_token = reader.integer("expert_groups_per_token", {.least = 1, .most = experts.groups})
+                                 .value_or(experts.groups);
   return experts;
 }
 
@@ -573,6 +639,7 @@ std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer,
   model.feed_forward = reader.integer("feed_forward").value_or(4 * model.hidden);
   read_heads(reader, model);
   read_style(reader, model, sequence);
+  read_latent_sizes(reader, model);
   model.experts = read_experts(reader, model);
   read_layers(reader, model);
   model.multi_token = reader.integer("multi_token").value_or(0);

@@ -757,12 +757,13 @@ constexpr std::array<LaunchAssumption, 19> kAssumptions = {{
     {.name = "gradients and optimizer",
      .megatron = {megatron_lacks_optimizer, megatron_optimizer},
      .torchtitan = {[](const LaunchedRun& run) -> std::string {
-                      if (run.work.gradient_bytes != 4)
-                        return "it reduces gradients in 4 bytes; take training.gradient_bytes: 4";
                       if (state_of(run) != 2) return "its optimizers are adam; take training.optimizer: adam";
                       return "";
                     },
-                    says_nothing}},
+                    [](const LaunchedRun& run) -> Arguments {
+                      if (run.work.gradient_bytes != 2) return {};
+                      return {"--training.mixed_precision_reduce bfloat16"};
+                    }}},
     {.name = "precision",
      .megatron = {megatron_lacks_precision, megatron_precision},
      .torchtitan = {torchtitan_lacks_precision, torchtitan_precision}},

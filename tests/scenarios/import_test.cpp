@@ -22,6 +22,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
@@ -209,6 +210,101 @@ TEST(MegatronImport, ReadsALayoutAndExperts) {
   EXPECT_EQ(work.parallel.expert_dispatch, ExpertDispatch::deepep);
 }
 
+/// The arguments of DeepSeek-V3 (arXiv 2412.19437, section 4.2) as a recipe of Megatron-LM has them: YAML
+/// with the arguments under ARGS, beside the image and the environment.
+constexpr std::string_view kLatentRecipe = R"(DEPENDENCIES:
+  pytorch_base_image: image:26.03
+  dockerfile: |
+    ARG FROM_IMAGE_NAME=image:26.03
+    FROM ${FROM_IMAGE_NAME} AS base
+ENV_VARS:
+  CUDA_DEVICE_MAX_CONNECTIONS: '32'
+ARGS:
+  num_layers: 61
+  hidden_size: 7168
+  ffn_hidden_size: 18432
+  num_attention_heads: 128
+  kv_channels: 128
+  normalization: RMSNorm
+  swiglu: true
+  disable_bias_linear: true
+  untie_embeddings_and_output_weights: true
+  position_embedding_type: rope
+  tokenizer_type: HuggingFaceTokenizer
+  tokenizer_model: somebody/DeepSeek-V3
+  make_vocab_size_divisible_by: 3232
+  multi_latent_attention: true
+  q_lora_rank: 1536
+  kv_lora_rank: 512
+  qk_head_dim: 128
+  qk_pos_emb_head_dim: 64
+  v_head_dim: 128
+  qk_layernorm: true
+  num_experts: 256
+  moe_layer_freq: ([0]*3+[1]*58)
+  moe_ffn_hidden_size: 2048
+  moe_shared_expert_intermediate_size: 2048
+  moe_router_topk: 8
+  moe_router_group_topk: 4
+  moe_router_num_groups: 8
+  seq_length: 4096
+  pipeline_model_parallel_size: 4
+  expert_model_parallel_size: 64
+  pipeline_model_parallel_layout: Et*4|(tttt|)*14tL
+  micro_batch_size: 1
+  global_batch_size: 8192
+  bf16: true
+)";
+
+TEST(MegatronImport, ReadsLatentAttentionAndGroupsOfExpertsOfARecipe) {
+  const ImportRequest request = request_of(kLatentRecipe);
+  const Scenario scenario = priced(request, 256);
+  const Architecture& model = work_of(scenario).model;
+  const auto library = load_architecture({.config = "deepseek-v3"});
+  ASSERT_TRUE(library) << library.error();
+  Architecture expected = library->architecture;
+  expected.family = model.family;
+  expected.multi_token = 0;               // the recipe above leaves it out
+  expected.experts->router_bias = false;  // 58 x 256 values, which Megatron-LM holds in a buffer
+  EXPECT_EQ(model.latent, expected.latent);
+  EXPECT_EQ(model.experts, expected.experts);
+  EXPECT_EQ(parameters(model), parameters(expected));
+  EXPECT_EQ(fate_of(imported(request), "ARGS.kv_channels"),
+            "ignored: latent attention has its own widths and norms");
+}
+
+TEST(MegatronImport, IgnoresTheSizesOfLatentAttentionAndExpertsThatAreOff) {
+  const Imported result = imported(request_of(
+      "--num-layers 8 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 --vocab-size 32000 "
+      "--micro-batch-size 1 --global-batch-size 16 --kv-lora-rank 512 --moe-router-topk 2"));
+  EXPECT_EQ(fate_of(result, "--kv-lora-rank"),
+            "ignored: Megatron-LM reads it only with --multi-latent-attention");
+  EXPECT_EQ(fate_of(result, "--moe-router-topk"), "ignored: num_experts is not stated");
+}
+
+TEST(MegatronImport, ReadsTheNamesOfItsOwnYamlFiles) {
+  const Scenario scenario = priced(request_of(R"(language_model:
+  num_layers: 24
+  hidden_size: 1024
+  num_attention_heads: 16
+  add_bias_linear: False
+  activation_func: swiglu
+  num_moe_experts: 8
+  moe_router_topk: 2
+model_parallel:
+  tensor_model_parallel_size: 1
+micro_batch_size: 2
+global_batch_size: 128
+vocab_size: 32000
+seq_length: 4096
+)"),
+                                   8);
+  const Architecture& model = work_of(scenario).model;
+  EXPECT_TRUE(model.gated);
+  EXPECT_FALSE(model.output_bias);
+  EXPECT_EQ(model.experts->count, 8);
+}
+
 TEST(MegatronImport, NamesThePairsThatHideTheExchangeOfExperts) {
   const Scenario scenario = priced(
       request_of(
@@ -240,7 +336,7 @@ TEST(MegatronImport, RefusesWhatWouldBeWrongWithoutIt) {
       "--num-layers 10 --pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 ";
   EXPECT_THAT(import_error(request_of(std::string(kFlags) + "--cpu-offloading")),
               HasSubstr("--cpu-offloading true: moves memory to the host, which has no price here"));
-  EXPECT_THAT(import_error(request_of(std::string(kFlags) + "--multi-latent-attention")),
+  EXPECT_THAT(import_error(request_of(std::string(kFlags) + "--mamba-num-heads 64")),
               HasSubstr("give --model config.json"));
   EXPECT_THAT(
       import_error(request_of("--num-layers 10 --pipeline-model-parallel-size 4 --micro-batch-size 1")),
@@ -251,6 +347,13 @@ TEST(MegatronImport, RefusesWhatWouldBeWrongWithoutIt) {
   ImportRequest ignoring = request_of(std::string(kFlags) + "--cpu-offloading");
   ignoring.ignore = {"--cpu-offloading"};
   EXPECT_THAT(fate_of(imported(ignoring), "--cpu-offloading"), HasSubstr("ignored: left out by --ignore"));
+}
+
+TEST(MegatronImport, IgnoresAKeyByItsLastPart) {
+  ImportRequest request = request_of("ARGS:\n  num_layers: 8\n  offload_modules: expert_fc1\n");
+  EXPECT_THAT(import_error(request), HasSubstr("ARGS.offload_modules expert_fc1: moves memory to the host"));
+  request.ignore = {"offload_modules"};
+  EXPECT_THAT(fate_of(imported(request), "ARGS.offload_modules"), HasSubstr("ignored: left out by --ignore"));
 }
 
 TEST(MegatronImport, TakesTheVocabularyOfAKnownTokenizerAndPadsIt) {
@@ -337,7 +440,8 @@ TEST(Shell, NamesTheVariableThatACommandSets) {
   const std::string error = import_error(request_of(
       "PP=$(python3 -c \"print(4)\")\nTP=`nproc`\ntorchrun pretrain.py --num-layers 8 "
       "--pipeline-model-parallel-size $PP --tensor-model-parallel-size $TP --seq-length $(wc -l x)\n"));
-  EXPECT_THAT(error, HasSubstr("depends on PP, whose value the file does not state; write PP=NUMBER"));
+  EXPECT_THAT(error,
+              HasSubstr("depends on PP, whose value the file does not state; write the number in its place"));
   EXPECT_THAT(error, HasSubstr("depends on TP, whose value"));
   EXPECT_THAT(error, HasSubstr("--seq-length ${(wc -l x)}: is the output of a command"));
 }
@@ -445,10 +549,21 @@ TEST(TorchtitanImport, TakesAModelOfTheLibrary) {
       "4096\n[activation_checkpoint]\nmode = \"none\"\n[parallelism]\nexpert_parallel_degree = 8\n");
   EXPECT_EQ(fate_of(imported(request), "model.flavor"), "taken: model.huggingface");
   EXPECT_EQ(work_of(priced(request, 512)).model.hidden, 7168);
-  const Imported unknown =
-      imported(request_of("[model]\nname = \"deepseek_v3\"\nflavor = \"16B\"\n[training]\nseq_len = 4096\n"));
+  const Imported unknown = imported(
+      request_of("[model]\nname = \"deepseek_v3\"\nflavor = \"debugmodel\"\n[training]\nseq_len = 4096\n"));
   EXPECT_EQ(fate_of(unknown, "model.flavor"),
             "ignored: the sizes of this model are not known here; give --model config.json");
+}
+
+TEST(TorchtitanImport, ReducesGradientsInTheStatedPrecision) {
+  const std::string file =
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[activation_checkpoint]\nmode = \"none\"\n"
+      "[training]\nlocal_batch_size = 1\nseq_len = 8192\ndtype = \"bfloat16\"\n";
+  EXPECT_EQ(work_of(priced(request_of(file), 8)).gradient_bytes, 4);
+  EXPECT_THAT(fate_of(imported(request_of(file)), "training.dtype"),
+              HasSubstr("memory may be predicted too large"));
+  EXPECT_EQ(work_of(priced(request_of(file + "mixed_precision_reduce = \"bfloat16\"\n"), 8)).gradient_bytes,
+            2);
 }
 
 TEST(DeepSpeedImport, TakesTheOptimizerAndTheDivisionOfSequences) {
@@ -524,6 +639,21 @@ modules:
   EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
   EXPECT_EQ(work_of(scenario).model.hidden, 4096);
   EXPECT_EQ(work_of(scenario).recompute, LayerRecompute::none);
+}
+
+TEST(PrimusImport, TakesAModelOfTheLibrary) {
+  const Scenario scenario = priced(request_of(R"(modules:
+  pre_trainer:
+    framework: megatron
+    model: ${PRIMUS_MODEL:deepseek_v2_lite}.yaml
+    overrides:
+      micro_batch_size: 4
+      global_batch_size: 640
+      seq_length: ${PRIMUS_SEQ_LENGTH:4096}
+)"),
+                                   8);
+  EXPECT_EQ(work_of(scenario).model.hidden, 2048);
+  EXPECT_TRUE(work_of(scenario).model.latent);
 }
 
 TEST(PrimusImport, ReadsTorchtitansNamesAndListsItsOwnKeys) {
@@ -634,6 +764,27 @@ TEST(SimuMaxImport, JoinsTheFilesOfStrategyAndModel) {
   EXPECT_EQ(scenario.batch.global_batch_size, 32);
   EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(17, 16));
   EXPECT_EQ(work_of(scenario).recomputed_layers.count, 2);
+}
+
+TEST(SimuMaxImport, ReadsLatentAttentionAndSharedExperts) {
+  ImportRequest request;
+  request.inputs = {
+      {.name = "strategy.json",
+       .text =
+           R"({"seq_len": 4096, "micro_batch_size": 1, "micro_batch_num": 8, "world_size": 8, "tp_size": 1,
+                   "pp_size": 2, "ep_size": 4, "moe_dispatcher_policy": "all2all", "zero_state": 1})"},
+      {.name = "model.json",
+       .text = R"({"attention_type": "mla", "hidden_size": 2048, "head_num": 16, "kv_head_num": 16,
+                   "head_size": 128, "intermediate_size": 10944, "moe_ffn_hidden_size": 1408,
+                   "moe_shared_expert_intermediate_size": 2816, "layer_num": 27, "dense_layers": 1,
+                   "expert_num": 64, "topk": 6, "v_head_dim": 128, "qk_head_dim": 128,
+                   "qk_pos_emb_head_dim": 64, "kv_lora_rank": 512, "vocab_size": 102400, "use_swiglu": true})"}};
+  const Scenario scenario = priced(request, 8);
+  const Architecture& model = work_of(scenario).model;
+  const auto library = load_architecture({.config = "deepseek-v2-lite"});
+  ASSERT_TRUE(library) << library.error();
+  EXPECT_EQ(model.latent, library->architecture.latent);
+  EXPECT_EQ(parameters(model), parameters(library->architecture));
 }
 
 TEST(CalculonImport, JoinsTheFilesOfExecutionAndApplication) {
