@@ -108,7 +108,7 @@ tl::expected<Experiment, std::string> with_all_copies(Experiment experiment);
 struct ReroutedStep {
   std::int32_t rank = 0;   ///< the failed rank
   std::int32_t stage = 0;  ///< the first stage of the failed rank
-  Ns step_ns = 0;          ///< the makespan of one iteration without it
+  Ns step_ns = 0;          ///< makespan of one iteration without the failed rank
 };
 
 /// The steps before and after a failure.
