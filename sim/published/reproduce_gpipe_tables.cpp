@@ -78,8 +78,8 @@ void add_balanced(Figures& figures, const Line& line) {
   }
 }
 
-/// Adds the figures of a line as bounds. They are no exact values, because the prediction contains only the
-/// bubble. In the measurement, stages are uneven, or a step has more work than with M = 1.
+/// Adds the figures of a line as bounds. They are bounds, because the prediction contains only the bubble. In
+/// the measurement, stages are uneven, or a step has more work than with M = 1.
 void add_bounds(Figures& figures, const Line& line) {
   for (std::size_t column = 0; column < kStages.size(); ++column)
     figures.push_back(at_least(what_of(line, column), line.speeds.at(column), over_the_least(line, column)));
