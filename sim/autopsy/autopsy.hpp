@@ -130,8 +130,8 @@ struct Blame {
 
 struct AutopsyOptions {
   std::optional<MeantProgram> meant{};
-  bool means = false;  ///< true if the scenario has the mean duration for each stage and copy, not every
-                       ///< recorded duration
+  /// True if the scenario has the mean duration for each stage and copy, not every recorded duration.
+  bool means = false;
   std::int32_t samples = 32;
 };
 
@@ -143,10 +143,10 @@ struct Autopsy {
   std::vector<StepVerdict> steps{};
   Waiting waiting = Waiting::ahead;
   Ns unexplained_ns = 0;  ///< unexplained time of the explained step, under the chosen assumption (Waiting)
-  std::optional<Ns> other_unexplained_ns{};  ///< unexplained time under the other assumption; absent if the
-                                             ///< run contradicts it
-  double slowdown =
-      1;  ///< measured time divided by the time of a replay in which all actions of one kind take the mean
+  /// Unexplained time under the other assumption; absent if the run contradicts it.
+  std::optional<Ns> other_unexplained_ns{};
+  /// Measured time divided by the time of a replay in which all actions of one kind take the mean.
+  double slowdown = 1;
   std::int64_t explained_step = 0;
   Explanation why{};  ///< explanation of the step with the median makespan
   std::vector<Blame> blame{};

@@ -45,9 +45,9 @@ struct ListedMessage {
 /// The messages of one rank: those in its list, and those that it posted.
 struct RankPosts {
   std::vector<ListedMessage> listed;  // messages in the rank's list of one iteration
-  std::vector<PostedMessage> posted;  // posted messages of all iterations; messages of sizes that the
-                                      // pipeline does not use are left out
-  std::size_t first = 0;              // number of listed messages in front of the first post
+  // Posted messages of all iterations; messages of sizes that the pipeline does not use are left out.
+  std::vector<PostedMessage> posted;
+  std::size_t first = 0;  // number of listed messages in front of the first post
   bool has_dump = false;
 };
 

@@ -380,8 +380,8 @@ struct RankPasses {
     Ns end_ns = 0;
   };
   std::vector<Pass> passes;
-  std::size_t first_drain = 0;  // number of forward passes up to the first moment at which each forward pass
-                                // has had its backward pass
+  // Number of forward passes up to the first moment at which each forward pass has had its backward pass.
+  std::size_t first_drain = 0;
 };
 
 RankPasses passes_of_blocks(const std::vector<TraceBlock>& blocks) {

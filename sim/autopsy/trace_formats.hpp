@@ -77,8 +77,8 @@ struct TraceBlock {
   bool is_backward = false;
   Ns start_ns = 0;
   Ns end_ns = 0;
-  std::vector<std::int64_t> sequence_numbers{};  ///< sequence numbers of the block's operators; a backward
-                                                 ///< pass has the same ones as its forward pass
+  /// Sequence numbers of the block's operators; a backward pass has the same ones as its forward pass.
+  std::vector<std::int64_t> sequence_numbers{};
 };
 
 /// The division of a GPU's time into three parts: computation, exposed communication, and idle time. Their
@@ -194,9 +194,9 @@ struct PostedCollective {
 /// The flight recorder's dump of one rank. Entries are in the order in which the rank posted them.
 struct RankDump {
   std::int64_t rank = 0;
-  bool lost_beginning = false;        ///< true if the ring buffer has dropped its first entries
-  std::vector<std::int64_t> group{};  ///< ranks in the process group of its messages, by their numbers in the
-                                      ///< job; empty if not stated
+  bool lost_beginning = false;  ///< true if the ring buffer has dropped its first entries
+  /// Ranks in the process group of its messages, by their numbers in the job; empty if not stated.
+  std::vector<std::int64_t> group{};
   std::vector<PostedMessage> messages{};
   std::vector<PostedCollective> collectives{};
 };
