@@ -124,8 +124,8 @@ struct MeasurementPlan {
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
                                        const CalibrationRun& run, const BytesOfStages& bytes_of) {
-  // If both forms of the backward are measured, each form occurs only in every second microbatch. Therefore
-  // twice as many microbatches are needed.
+  // If both forms of the backward are measured, each form occurs only in every second microbatch. So twice as
+  // many microbatches are needed.
   const std::int32_t turns = plan.backward == BackwardForm::both ? 2 : 1;
   // When a busy pipeline drains, some ranks are idle. Therefore the program runs more microbatches than it
   // measures.
@@ -386,7 +386,7 @@ std::vector<Action> with_backward_form(const std::vector<Action>& list, Backward
   return formed;
 }
 
-/// An algorithm that merges the action lists of the stages into one list for each rank. It works in rounds.
+/// A merger of the stages' action lists into one list for each rank.
 class Merge {
  public:
   Merge(std::vector<std::vector<Action>> lists, std::int32_t microbatches)

@@ -8,9 +8,9 @@
 //     edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
 //
 // The simulation has no limit of slots, so the number that it uses is sufficient for every other order of the
-// threads. A thread waits at a WAIT, and at a group of transfers unless it is a GROUP_NOWAIT, until all of
-// its transfers are enqueued. A transfer whose RECV is in a group is enqueued when both ranks have reached
-// it.
+// threads. At a WAIT or a group of transfers, a thread waits until all transfers are enqueued. At a
+// GROUP_NOWAIT, it does not wait. A transfer whose RECV is in a group is enqueued when both ranks have
+// reached it.
 
 #include "backend/cuda/local_transport.hpp"
 
