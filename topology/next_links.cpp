@@ -8,7 +8,7 @@
 // If all devices have direct links to the destination and no detour can be better, only these links are
 // compared. In a cluster with n(n-1) links, searches would take a time proportional to n^3.
 //
-// Tested by route_test.cpp, and by route_reference_test.cpp, which compares with all paths.
+// Tests: tests/topology/route_test.cpp, which also compares with all paths.
 
 #include "topology/cluster.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// Holds the answer of `penstock tune` with its question, and makes its tables. Configurations are numbered
-// from 1, the best first. tune_answer.hpp makes the text, the files and the page of them.
+// Defines the answer of `penstock tune`, and makes its tables, its text, its files and its page.
+// Configurations are numbered from 1, the best first.
 
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,7 @@
 //   free  ->  taken, no file  <->  taken, file      a handler removes the files of the last state
 //
 // The handlers are installed when the first slot is taken, and removed when the last slot becomes free.
-// Tested by left_names_test.cpp.
+// Tests: tests/scenarios/host_test.cpp.
 
 #include "scenarios/host/left_names.hpp"
 

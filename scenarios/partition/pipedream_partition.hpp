@@ -1,7 +1,6 @@
 #pragma once
-// The downsets of a layer graph. A downset is a set of layers that contains all inputs of its layers, so
-// that it can form the first stages of a pipeline. Downsets are the states of PipeDream's dynamic
-// programme (pipedream_partition.hpp).
+// The downsets of a layer graph. A downset is a set of layers that contains all inputs of its layers, so that
+// it can form the first stages of a pipeline. Downsets are the states of PipeDream's dynamic programme.
 
 #include <compare>
 #include <cstddef>

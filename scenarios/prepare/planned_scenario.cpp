@@ -271,8 +271,7 @@ Scenario with_merged_branches(Scenario scenario) {
 
 // --- planning levels -------------------------------------------------------------------------------------
 //
-// A preset states its levels. If a cluster states single links, partition/pipedream_levels.hpp finds the
-// levels.
+// A preset states its levels. If a cluster states single links, cluster_levels() finds the levels.
 
 namespace {
 

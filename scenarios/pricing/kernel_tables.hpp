@@ -1,7 +1,7 @@
 #pragma once
 // The three sources of a kernel's time. modelled_gemm_seconds() is a formula for matrix products.
 // ProductTable has the times that the user measured for exact product shapes. LogGrid interpolates between
-// measured sizes. KernelTables chooses between them (kernel_tables.hpp).
+// measured sizes. KernelTables chooses between them.
 
 #include <array>
 #include <cstddef>

@@ -86,7 +86,7 @@ double quantising_seconds(double m, double k, const GemmConstants& constants, co
 //
 //     Y[m, n] = X[m, k] W[k, n]        dX[m, k] = dY[m, n] W^T        dW[n, k] = dY^T X over m rows
 //
-// Tested by product_table_test.cpp.
+// Tests: tests/scenarios/kernel_tables_test.cpp.
 
 namespace {
 

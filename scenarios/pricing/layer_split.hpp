@@ -57,14 +57,14 @@ std::string layout_of(const LayerSplit& split, std::int64_t on_last);
 LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages);
 
 /// Returns the number of layers of each stage. Requires that rule_in_force() is not `balanced`, because this
-/// rule needs the costs of layers (prepare/balanced_split.hpp). Errors: the layers cannot be divided evenly;
-/// stated counts do not add up to `layers`, or their number is not `stages`. The messages contain the
-/// figures.
+/// rule needs the costs of layers (prepare/balanced_split.cpp). Returns an error if the layers cannot be
+/// divided evenly. Also returns an error if stated counts do not add up to `layers`, or if their number is
+/// not `stages`.
 tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSplit& split,
                                                                   std::int64_t layers, std::int32_t stages);
 
 // Divides layers among stages by their times, so that all ranks have nearly equal work. In contrast,
-// prepare/balanced_split.hpp also simulates the schedule.
+// prepare/balanced_split.cpp also simulates the schedule.
 
 /// The seconds of a model's layers for one microbatch. Each value is the sum of the forward and backward
 /// times.

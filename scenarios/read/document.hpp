@@ -1,6 +1,6 @@
 #pragma once
 // A YAML (or JSON) document as a tree. Each value in the tree has its line and column in the file.
-// parse_document() builds it, document.hpp edits it and reader.hpp reads it. Only document.cpp uses
+// parse_document() builds it, document_edits.cpp edits it and reader.hpp reads it. Only document.cpp uses
 // yaml-cpp.
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 // F, B, I, W, R and REDUCE_GRAD need whole or gathered weights. STEP needs reduced gradients if the stage
 // reduces at all. A list with STEPs is read twice, because the next iteration begins in the final state. A
 // program in which no stage reduces (or gathers) is also valid: the lists then leave these actions out, for
-// example with replica_sync off or in a CSV without FSDP. Tested by stage_life_test.cpp.
+// example with replica_sync off or in a CSV without FSDP. Tests: tests/schedules/validate_test.cpp.
 
 #include <algorithm>
 #include <cstddef>

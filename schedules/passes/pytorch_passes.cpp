@@ -9,7 +9,8 @@
 //
 //   actions   0F0 0F1 | 2F0 2F1 2B0 2B1 0B0 0B1      at | with room for one: window {2}, so 0RESHARD 2UNSHARD
 //
-// sharding.cpp applies ZeRO to a program. This file places gathers as PyTorch does. Tested by fsdp_test.cpp.
+// sharding.cpp applies ZeRO to a program. This file places gathers as PyTorch does. Tests:
+// tests/schedules/sharding_test.cpp.
 
 #include "schedules/passes/passes.hpp"
 

@@ -172,7 +172,7 @@ std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& b
 //   new stages  0 1 2 3 4
 //
 // Backwards, reductions and STEPs go from the last bucket to the first. split_into_buckets() checks whether a
-// program can be cut. Tested by buckets_test.cpp.
+// program can be cut. Tests: tests/schedules/pipeline_replicas_test.cpp.
 
 namespace {
 

@@ -1,6 +1,6 @@
 #pragma once
-// Penstock's own text form of a program (.psched files). Unlike program_text.hpp, it can express every
-// program. Each option, stage and rank has its own line, so that line-based diffs are readable.
+// Penstock's own text form of a program (.psched files). It can express every program, unlike PyTorch's CSV.
+// Each option, stage and rank has its own line, so that line-based diffs are readable.
 //
 //   penstock program 1
 //   schedule 1f1b

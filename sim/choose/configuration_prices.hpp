@@ -145,8 +145,8 @@ class ConfigurationPrices {
   std::optional<LowerBounds> level_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
   /// Returns the costs of a configuration of the search space. `outline` must be the outline of its program
-  /// and must outlive this object. A balanced layer split is balanced by price
-  /// (prepare/balanced_split.hpp). If the result has a fault, its costs must not be used.
+  /// and must outlive this object. A balanced layer split is balanced by price (prepare/balanced_split.cpp).
+  /// If the result has a fault, its costs must not be used.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline);
   /// Returns the costs of a configuration, like the other of(), for given numbers of layers in each stage.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline,

@@ -131,8 +131,8 @@ tl::expected<std::vector<AgainstBest>, std::string> against_best(
     std::span<const MeasuredRun> runs, const AgainstBestProgress& progress = {},
     std::optional<double> seconds = std::nullopt);
 
-// Judges the claims of against_best() (tune_questions.hpp). It finds the part of a step that a better
-// configuration shortens, and whether measurements support the claim.
+// Judges the claims of against_best(). It finds the part of a step that a better configuration shortens, and
+// whether measurements support the claim.
 
 /// The claim that the best configuration of a search is faster than a measured run.
 struct BestClaim {

@@ -1,7 +1,7 @@
 #pragma once
 // Makes tapes (tape.hpp). compile() makes a tape from a flat program, whose lists contain SENDs and RECVs.
-// compile_turns() makes a tape from lists of compute actions only, and adds the messages itself.
-// evaluate.hpp computes the times of a tape.
+// compile_turns() makes a tape from lists of compute actions only, and adds the messages itself. The second
+// half of this file computes the times of a tape.
 
 #include <array>
 #include <cstddef>
@@ -50,7 +50,7 @@ std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptio
                                       const MicrobatchGroups& groups = {});
 
 // Computes the times of a tape: with one table of costs, with eight tables at once (lanes.cpp), or as the
-// spans of a timeline. evaluate.hpp makes tapes.
+// spans of a timeline.
 
 /// The two queue registers and the two times of a link class: how long a message occupies its queues, and how
 /// long it travels after that. They are stored together, because an instruction needs all four.

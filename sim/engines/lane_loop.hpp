@@ -1,7 +1,7 @@
 #pragma once
 // The input of the vector code, and its functions for each processor family. Used only in sim/engines.
-// lanes.cpp chooses the function. lanes.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp
-// for their processors.
+// lanes.cpp chooses the function. lanes.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile this file for
+// their processors.
 
 #include <cstddef>
 #include <cstdint>
