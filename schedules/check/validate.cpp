@@ -262,7 +262,7 @@ std::optional<std::string> broken_group(const std::vector<Action>& actions, std:
 
 /// The state of one stage while a rank's list is read.
 struct StageState {
-  /// The rank for which the state is valid. The state is reset when the list of the next rank is read.
+  /// The rank to which this state belongs. The state is reset when the list of another rank is read.
   std::int32_t rank = -1;
   std::int32_t steps = 0;
 };

@@ -95,7 +95,7 @@ enum class Gradients : std::uint8_t { none, accumulating, reduced };
 
 /// The state of one stage on one rank: its weights and its gradients.
 struct Life {
-  /// The rank for which the state is valid. The state is reset when the list of the next rank is read.
+  /// The rank to which this state belongs. The state is reset when the list of another rank is read.
   std::int32_t rank = -1;
   /// True if the stage's weights must be gathered.
   bool gathers = false;
@@ -328,7 +328,7 @@ class LifeWalk {
 
   const Program& program_;
   Collectives collectives_;
-  std::vector<Life> lives_;  // by stage
+  std::vector<Life> lives_;  // state of each stage
 };
 
 }  // namespace

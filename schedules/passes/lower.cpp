@@ -386,9 +386,9 @@ class BatchedReceives {
     bool received = false;
   };
   struct Rank {
-    std::size_t position = 0;        // in the rank's lowered list
+    std::size_t position = 0;        // position in the rank's lowered list
     bool stands = false;             // true if the rank has posted everything before `position`
-    std::vector<std::int32_t> open;  // the messages of the group in which it stands
+    std::vector<std::int32_t> open;  // messages of the group at which the rank waits
     std::vector<Action> held;        // the SENDs of the block that has run
     std::vector<Action> list;
   };
@@ -527,8 +527,8 @@ class BatchedReceives {
   Blocks blocks_;
   EdgeNumbers edges_;
   std::size_t units_;
-  std::vector<Message> messages_;          // by edge, flow and unit
-  std::vector<std::int32_t> first_input_;  // by stage, unit and flow: the first message with this consumer
+  std::vector<Message> messages_;          // message of each edge, flow and unit
+  std::vector<std::int32_t> first_input_;  // first message of each consumer, by stage, unit and flow
   std::vector<Rank> ranks_;
   std::vector<std::int32_t> awake_;
 };

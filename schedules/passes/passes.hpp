@@ -55,7 +55,8 @@ std::optional<std::string> lowered_digest(const Program& program, std::span<cons
 enum class Posting : std::uint8_t {
   batched,           // all SENDs and RECVs between two other actions
   megatron,          // those that Megatron-LM posts together
-  megatron_overlap,  // none, but in the order of Megatron-LM's single messages (overlap_p2p_comm)
+  megatron_overlap,  // no transfers are joined, but they have the order of Megatron-LM's single messages
+                     // (overlap_p2p_comm)
 };
 template <>
 inline constexpr auto kEnumWords<Posting> =

@@ -148,9 +148,9 @@ std::string to_text(const ProgramDiff& diff, std::size_t most_changes);
 /// A dialect of PyTorch's CSV files, named after the release that introduced it. The source is schedules.py
 /// of each release.
 enum class CsvDialect : std::uint8_t {
-  torch_2_4,  // F0_s1: kind, microbatch, stage; only F, B and W; a B whose file has its W means I
-  torch_2_5,  // 1F0, 1B0, 1W0, 1BW0: a B whose file has its W means I, and BW is the full backward;
-              // 0SEND_F1_0RECV_B0 for two messages at once; no REDUCE_GRAD and no overlapped pairs
+  torch_2_4,  // F0_s1: kind, microbatch, stage; only F, B and W; B means I if the file has a W for it
+  torch_2_5,  // 1F0, 1B0, 1W0, 1BW0, 0SEND_F1_0RECV_B0: B means I if the file has a W for it; BW is the full
+              // backward
   torch_2_6,  // 1F0, 1I0, 1W0, 1B0, (0F7;7B3)OVERLAP_F_B: 2.6 and later
 };
 template <>
