@@ -229,7 +229,7 @@ class GzipStream {
  public:
   explicit GzipStream(const TextSink& sink) : sink_(sink) {
     constexpr int kGzipWindow = 15 + 16;  // 16 asks for the header of gzip
-    constexpr int kMemoryLevel = 8;       // zlib's default
+    constexpr int kMemoryLevel = 8;       // the default of zlib
     const int status = deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, kMemoryLevel,
                                     Z_DEFAULT_STRATEGY);
     if (status == Z_MEM_ERROR) throw std::bad_alloc();

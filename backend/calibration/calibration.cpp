@@ -87,7 +87,7 @@ struct Measurement {
   CalibrationSamples samples;
   std::string engine;
   std::vector<std::string> notes;
-  std::vector<Bytes> peak_bytes;  // by rank; empty if the modules report no memory
+  std::vector<Bytes> peak_bytes;  // peak memory of each rank; empty if the modules report no memory
   double spread = 0;              // the largest spread of any kind's durations
 };
 
@@ -447,9 +447,9 @@ class Merge {
       gradient_done_[index(action.stage)][index(action.microbatch)] = true;
   }
 
-  std::vector<std::vector<Action>> lists_;  // action list of each stage
-  std::vector<std::size_t> next_;           // by stage: the number of its actions that are already merged
-  std::vector<std::vector<bool>> forward_done_;  // by stage and microbatch: true if F has run
+  std::vector<std::vector<Action>> lists_;       // action list of each stage
+  std::vector<std::size_t> next_;                // number of actions of each stage that are already merged
+  std::vector<std::vector<bool>> forward_done_;  // true if F has run, for each stage and microbatch
   std::vector<std::vector<bool>> gradient_done_;
 };
 

@@ -93,7 +93,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables ta
 /// The parts of a page that the text of an answer does not have.
 struct TunePage {
   std::string launch{};            ///< a launcher's command for the best configuration, or why there is none
-  std::vector<NamedBill> bills{};  ///< of the best configuration and of the runner-up
+  std::vector<NamedBill> bills{};  ///< bills of the best configuration and of the runner-up
 };
 std::string tune_html(const TuneAnswer& answer, const TunePage& extra);
 

@@ -53,8 +53,8 @@ const std::vector<std::string_view> kLogFiles = {".csv", ".yaml", ".yml", ".json
 struct LogCalibration {
   std::vector<LoggedRun> logged;
   MeasuredRuns runs{};
-  RunsReport own{};     ///< with the device's own constants
-  RunsReport fitted{};  ///< with constants that were fitted to the logs
+  RunsReport own{};     ///< predictions with the device's own constants
+  RunsReport fitted{};  ///< predictions with constants that were fitted to the logs
   std::vector<LeftOutError> left_out{};
 };
 

@@ -175,7 +175,7 @@ class BoxText {
   bool tooltips_;
   std::string boxes_;
   std::string labels_;
-  std::map<std::string, std::string> paths_;  // by colour, without tooltips
+  std::map<std::string, std::string> paths_;  // path of the boxes of each colour, without tooltips
   // The last merged box without a tooltip, which its next neighbour may join.
   std::optional<std::pair<Colour, Rectangle>> joined_;
 };

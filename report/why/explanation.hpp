@@ -51,9 +51,9 @@ using CauseTimes = std::array<Ns, kIdleCauses>;
 
 /// The phase of a rank's run in which it is idle.
 enum class IdlePhase : std::uint8_t {
-  fill,   // before the rank's first backward pass
-  order,  // between
-  drain,  // after the rank's last forward pass
+  fill,   // idle time before the rank's first backward pass
+  order,  // idle time between `fill` and `drain`
+  drain,  // idle time after the rank's last forward pass
 };
 template <>
 inline constexpr auto kEnumWords<IdlePhase> = std::to_array<EnumWord<IdlePhase>>(
@@ -199,7 +199,7 @@ struct Explanation {
   /// causes cancel there. The intervals of a rank therefore add up to its element of `rank_idle`.
   std::vector<IdleInterval> intervals{};
   std::vector<ChainLink> critical_path{};
-  std::vector<Lever> levers{};      ///< by gain, the largest first
+  std::vector<Lever> levers{};      ///< changes that may shorten the run, the largest gain first
   std::int32_t smaller_levers = 0;  ///< number of levers that gain less than the smallest one listed
   std::optional<MemoryLimitCost> memory_limit{};  ///< absent without a search
   MemoryUnit memory_unit = MemoryUnit::bytes;

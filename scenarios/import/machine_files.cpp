@@ -86,7 +86,7 @@ class ValuesByKey {
 
  private:
   std::vector<std::pair<std::string, std::vector<std::string>>> values_;
-  std::map<std::string, std::size_t> places_;  // by key: the index in values_
+  std::map<std::string, std::size_t> places_;  // the index in values_ of each key
 };
 
 // --- NCCL's XML -------------------------------------------------------------------------------------------

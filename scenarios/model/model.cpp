@@ -203,7 +203,7 @@ std::vector<Slice> slices_within(double limit, std::int64_t sequence, std::int64
   std::vector<std::int64_t> tokens;
   std::int64_t before = 0;
   for (std::int64_t left = count - 1; left > 0; --left) {
-    std::int64_t fits = 1;  // in steps; a slice has at least one
+    std::int64_t fits = 1;  // number of steps that fit; a slice has at least one
     std::int64_t most = (sequence - before) / step - left;
     while (fits < most) {
       const std::int64_t tried = most - (most - fits) / 2;

@@ -162,7 +162,7 @@ struct PerStage {
 /// The part of a model whose forward pass takes 1 ms if the scenario states no model.
 enum class CostUnit : std::uint8_t {
   rank,   // all stages of a rank together; each of its v chunks takes 1/v ms
-  stage,  // each stage
+  stage,  // each stage of a rank by itself
 };
 template <>
 inline constexpr auto kEnumWords<CostUnit> =

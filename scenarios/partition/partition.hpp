@@ -43,7 +43,7 @@ inline constexpr auto kEnumWords<CutTransfers> =
 
 /// The time at which a plan's stages update their weights.
 enum class PlanUpdate : std::uint8_t {
-  asynchronous,  // after each minibatch of a stream, as in PipeDream: the schedule is 1f1b-rr
+  asynchronous,  // after each minibatch of a stream, as PipeDream does: the schedule is 1f1b-rr
   flush,         // once a minibatch of M microbatches, as in DAPPLE: the schedule is 1f1b with replicas
 };
 template <>

@@ -285,7 +285,7 @@ class PipeDreamLevels::StageComponents {
 
  private:
   std::size_t components_;
-  std::vector<Component> found_;  // by replicas, then by later components
+  std::vector<Component> found_;  // components, ordered by replicas and then by later components
 };
 
 PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahead, std::int32_t components) {

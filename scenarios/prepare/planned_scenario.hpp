@@ -63,7 +63,7 @@ struct PlannedScenario {
   PipelinePlan plan;  ///< the plan; its layer numbers refer to the scenario that was planned
   /// The number of samples of a minibatch; each minibatch runs on one replica of a stage.
   std::int64_t minibatch_size = 1;
-  std::int32_t microbatches = 0;  ///< as in PlanningTask
+  std::int32_t microbatches = 0;  ///< number of microbatches, as in PlanningTask
   std::vector<BandwidthLevel> levels;
   PlanObjective objective = PlanObjective::maximum;
   std::optional<Bytes> memory_limit;  ///< the memory limit that the plan respects

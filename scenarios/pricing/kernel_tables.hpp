@@ -163,7 +163,7 @@ class GroupedRates {
  private:
   using Curve = std::map<std::array<double, 1>, double>;  // rows of a group -> share of the peak
   std::array<std::map<std::array<double, 2>, Curve>, kProductCount>
-      curves_;  // by n and k of the forward product
+      curves_;  // one curve for each n and k of the forward product
 };
 
 // Measured kernels of one accelerator: matrix products, causal attention, and collectives inside one NVLink

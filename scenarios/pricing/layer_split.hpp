@@ -25,8 +25,8 @@ struct LayerSplit {
     unstated,       // `even` if the number of stages divides the number of layers, otherwise `balanced`
     even,           // equally many layers in each stage
     ends_one_less,  // embedding and head count as one layer each
-    balanced,       // by the times and bytes of the layers
-    listed,         // as stated in `counts`
+    balanced,       // the split follows from the times and bytes of the layers
+    listed,         // the split is stated in `counts`
   };
   Rule rule = Rule::unstated;
   /// The number of layers of each stage, for Rule::listed.

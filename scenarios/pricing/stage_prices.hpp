@@ -123,7 +123,7 @@ class LayerPrices {
     WeightShapes shapes;
   };
   std::vector<Kind> kinds_;
-  std::vector<LayerPrice> plain_;  ///< by kind; empty if all layers are alike
+  std::vector<LayerPrice> plain_;  ///< price of each kind of layer; empty if all layers are alike
   std::vector<std::size_t> kind_of_layer_;
   EmbeddingPrice embedding_;
   HeadPrice head_;

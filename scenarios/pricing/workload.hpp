@@ -217,7 +217,7 @@ tl::expected<LayerRecompute, std::string> parse_recompute(std::string_view text)
 /// --recompute-num-layers).
 struct RecomputedLayers {
   enum class Method : std::uint8_t {
-    all,      // every layer
+    all,      // every layer is recomputed
     block,    // the first `count` layers of each model stage
     uniform,  // every layer, but only one input is stored for each group of `count` layers
     listed,   // the layers `layers` of the model

@@ -94,8 +94,8 @@ std::vector<std::vector<std::size_t>> joined_groups(
 /// The number of NVLinks between each pair of GPUs, and from each GPU to NVSwitches. A GPU is named by its
 /// index in Machine::gpus.
 struct NvlinkCounts {
-  std::vector<std::vector<std::int32_t>> between{};  ///< by GPU and GPU
-  std::vector<std::int32_t> to_switches{};           ///< by GPU
+  std::vector<std::vector<std::int32_t>> between{};  ///< number of NVLinks between each two GPUs
+  std::vector<std::int32_t> to_switches{};           ///< number of NVLinks from each GPU to the switches
   double link_bytes_per_second = 25e9;               ///< the bandwidth of one NVLink, in one direction
 };
 /// Adds the NVLinks to the machine. If the links of a GPU to all others are more than a GPU has, an

@@ -142,7 +142,7 @@ std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) 
 
 struct Unit {
   std::string_view name;
-  std::int64_t scale;  // in ns or bytes; at most 2^50 (see whole())
+  std::int64_t scale;  // number of ns or bytes in the unit; at most 2^50 (see whole())
 };
 
 constexpr std::array kTimeUnits = {Unit{"ns", 1},

@@ -118,8 +118,9 @@ struct ClusterSpec {
   GroupOrder group_order = GroupOrder::stated;  ///< the order of `groups` against the scenario's list
   /// The number of real devices that one device of `shape` represents. These devices share each layer.
   std::int32_t devices_per_rank = 1;
-  std::vector<std::string> notes{};  ///< what was read from the file of another tool, and what was assumed
-  std::optional<Cluster> built{};    ///< the cluster of `shape` if it is already built (built_once())
+  /// The facts that were read from the file of another tool, and the assumptions that were made.
+  std::vector<std::string> notes{};
+  std::optional<Cluster> built{};  ///< the cluster of `shape` if it is already built (built_once())
 };
 
 /// Returns the spec with its groups of devices in the order `order` of the scenario's list. Returns a spec
@@ -149,7 +150,7 @@ enum class Precision : std::uint8_t {
   full,   // all values have one size, and the optimizer decides the state
   mixed,  // values have 2 bytes; the optimizer's copies of the weights and its state have 4 (ZeRO, SC'20,
           // section 3.1: with Adam 2 + 2 + 12 bytes a parameter)
-  mixed_full_gradients,  // as mixed, but gradients have 4 bytes (Megatron-LM: 2 + 4 + 12)
+  mixed_full_gradients,  // like `mixed`, but gradients have 4 bytes (Megatron-LM: 2 + 4 + 12)
 };
 template <>
 inline constexpr auto kEnumWords<Precision> =
