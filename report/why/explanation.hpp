@@ -192,8 +192,8 @@ struct Explanation {
   Ns bound_ns = 0;  ///< least makespan of the same actions on the same ranks in any order, at ideal costs
   std::vector<BillLine> bill{};
   std::vector<RankIdle> rank_idle{};
-  /// For each stage, the time by which its actions take longer than in the ideal run. The sum over all
-  /// actions of the stage. It is negative for a stage that is shorter.
+  /// For each stage, the time by which its actions take longer than in the ideal run. It is the sum over all
+  /// actions of the stage. It is negative if they take less time.
   std::vector<Ns> stage_imbalance{};
   /// The idle intervals of each rank in the order of time. An interval with length 0 is also listed if
   /// causes cancel there. The intervals of a rank therefore add up to its element of `rank_idle`.

@@ -40,8 +40,7 @@ void remove_and_end(int signal) {
   for (const Slot& slot : left_slots) {
     if (slot.is_there != 0) ::unlink(slot.name.data());
   }
-  // Because of SA_RESETHAND, the handler was removed when it was called. So this signal ends the process as
-  // usual.
+  // SA_RESETHAND has removed the handler at its call, so this signal ends the process as usual.
   static_cast<void>(::raise(signal));
 }
 

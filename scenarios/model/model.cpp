@@ -89,7 +89,7 @@ std::size_t StageFigures::microbatch_period(std::int32_t microbatches, std::int3
   const auto most = static_cast<std::size_t>(microbatches);
   std::size_t period = 1;
   for (const auto& [length, place] : lists) {
-    // If a list is longer than M, only its first M entries are used. If the period is M or more, no entry
+    // If a list is longer than M, only its first M entries are used. If the period is at least M, no entry
     // repeats. This limit also prevents an overflow in lcm().
     period = std::lcm(period, std::min(length, most));
     if (period >= most) return most;

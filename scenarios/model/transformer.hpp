@@ -31,7 +31,7 @@ inline constexpr auto kEnumWords<BlockRecompute> =
 /// divides `hidden`, and `tensor_parallel` divides `heads` and `feed_forward`. With `sequence_parallel`,
 /// `tensor_parallel` also divides `sequence`.
 struct TransformerShape {
-  std::int64_t layers = 1;  ///< the number of blocks
+  std::int64_t layers = 1;  ///< the number of transformer blocks
   std::int64_t hidden = 1;
   std::int64_t heads = 1;
   std::int64_t sequence = 1;

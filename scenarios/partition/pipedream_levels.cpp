@@ -46,12 +46,13 @@ namespace penstock {
 namespace {
 
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
-constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds then cost less than the splits that they avoid
+// With more splits than this, computing bounds costs less than examining the splits that bounds exclude.
+constexpr std::size_t kSplitsBetweenBounds = 64;
 
 double transfer_ns(double bytes, double bytes_per_second) { return bytes * 1e9 / bytes_per_second; }
 
-/// The times and ring bytes of the plans in adjacent columns of a table. Each column belongs to the downset
-/// after which its plans begin.
+/// The times and ring bytes of the plans in adjacent columns of a table. All plans of a column begin after
+/// the same downset.
 template <typename Number>
 struct Columns {
   std::span<Number> periods;

@@ -38,8 +38,8 @@ struct StagedNetwork {
 enum class ProgramForm : std::uint8_t {
   // Validated lists with SENDs and RECVs. Backends, checks and stored runs need this form.
   lowered,
-  // The compute lists of the schedule's rule, without validation. Program files, and programs of models that
-  // state edges, are validated and lowered nevertheless.
+  // The compute lists of the schedule's rule, without validation. Program files and programs of models with
+  // stated edges are validated and lowered in this form, too.
   lists,
   // The compute lists, written as loops. Their size does not grow with M. If why_no_loops() returns a reason,
   // the program has lists instead.
@@ -89,7 +89,7 @@ struct Preparation {
   double compute_actions = 0;
 };
 
-/// Runs the first step of preparation. Errors: those errors of prepare() that this step finds.
+/// Runs the first step of preparation. Returns those errors of prepare() that this step finds.
 tl::expected<Preparation, UserError> begin_preparation(const Scenario& scenario);
 
 /// Runs all steps of preparation after the first one. They generate the program, cut the model, and compute
@@ -160,9 +160,9 @@ struct NotesTerms {
   std::optional<std::string> of_chunks{};  ///< the result of chunks_note()
 };
 
-/// Returns all notes of a run, in this order: the notes of the scenario; notes on lists that should have one
-/// entry for each of the M microbatches and have not; the note on chunks; the notes of the schedule; a note
-/// on figures that were scaled to another microbatch size.
+/// Returns all notes of a run. First come the notes of the scenario, and notes on lists that lack entries for
+/// some of the M microbatches. Then come the note on chunks and the notes of the schedule. The last one is
+/// about figures that were scaled to another microbatch size.
 std::vector<std::string> experiment_notes(const NotesTerms& terms);
 
 // --- priced experiment -----------------------------------------------------------------------------------

@@ -159,8 +159,8 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
 
 // --- layers ---------------------------------------------------------------------------------------------
 
-/// Returns the figures of a stage with layers [begin, end): the sums over the layers, and the bytes that
-/// cross the cut after them.
+/// Returns the figures of a stage with the layers [begin, end). They are the sums over the layers, and the
+/// bytes that cross the cut after them.
 tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph,
                                                          const BytesPerWeightByte& beside, std::int32_t begin,
                                                          std::int32_t end) {

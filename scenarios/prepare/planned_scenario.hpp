@@ -51,8 +51,9 @@ struct PlanningTask {
   std::int64_t state_bytes_per_weight_byte = 0;
 };
 
-/// Returns the planning task of a scenario. Errors: a model that does not consist of layers; no minibatch
-/// size; no number of microbatches for updates with a flush; the errors of levels_of().
+/// Returns the planning task of a scenario. Returns an error if the model does not consist of layers, or if
+/// there is no minibatch size. Also returns an error if updates have a flush and there is no number of
+/// microbatches, or if levels_of() fails.
 tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
 /// Returns the planning task of a scenario on the bandwidth levels of another cluster.
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
@@ -63,7 +64,8 @@ struct PlannedScenario {
   PipelinePlan plan;  ///< the plan; its layer numbers refer to the scenario that was planned
   /// The number of samples of a minibatch; each minibatch runs on one replica of a stage.
   std::int64_t minibatch_size = 1;
-  std::int32_t microbatches = 0;  ///< number of microbatches, as in PlanningTask
+  /// Number of microbatches between two updates; 0 if each minibatch of a stream has its own update.
+  std::int32_t microbatches = 0;
   std::vector<BandwidthLevel> levels;
   PlanObjective objective = PlanObjective::maximum;
   std::optional<Bytes> memory_limit;  ///< the memory limit that the plan respects
@@ -84,8 +86,8 @@ PipelinePlan with_flush_of(PipelinePlan plan, const PlanningTask& task);
 tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan);
 
 /// Returns the scenario that runs `plan`, with the batch of `scenario`. `plan` must be a plan of `task`, and
-/// its device numbers follow the components of the levels. Error: devices that cannot be put in the plan's
-/// order.
+/// its device numbers follow the components of the levels. Returns an error if the devices cannot be put in
+/// the plan's order.
 tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, const PlanningTask& task,
                                                      PipelinePlan plan);
 
@@ -103,8 +105,8 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
 /// schedule is unchanged.
 Scenario cut_by_plan(const Scenario& scenario, const PipelinePlan& plan);
 
-/// Returns the plan with the layer times of `truth` and unchanged stages. The result has the true period of
-/// a plan that was made from a noisy profile. Except for the times, `truth` must equal the planned
+/// Returns the plan with the layer times of `truth` and unchanged stages. It is used to find the true period
+/// of a plan that was made from a noisy profile. Except for the times, `truth` must equal the planned
 /// scenario.
 tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth);
 

@@ -33,8 +33,8 @@ struct StatedSchedule {
 };
 
 /// Returns the program of the schedule, in which each stage has its rank. The program has no gradient
-/// buckets, and its order does not depend on costs. Errors: buckets together with a program file; a missing
-/// name; the errors of generate().
+/// buckets, and its order does not depend on costs. Returns an error if a program file is combined with
+/// buckets, if the name is missing, or if generate() fails.
 tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
 
 /// Returns the same program as placed_program(), but with empty lists if their order depends on costs.

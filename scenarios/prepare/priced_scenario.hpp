@@ -77,10 +77,10 @@ struct DevicePrices {
 /// exceed 64 bits.
 tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                       const Program& placed);
-/// Prepares a scenario and returns the costs of one pipeline copy. Requires a model on named devices.
-/// Errors: a size (degree, layers, heads, experts, sequence, batch) that must be divisible by another and
-/// is not; more devices than the cluster has; a precision that the devices lack; copies that the schedule
-/// makes itself.
+/// Prepares a scenario and returns the costs of one pipeline copy. Requires a model on named devices. Returns
+/// an error if a size (degree, layers, heads, experts, sequence, batch) cannot be divided as required. Also
+/// returns an error if the cluster has too few devices, if the devices lack the precision, or if the schedule
+/// itself makes copies.
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario);
 
 /// Recomputes the times in `costs` with the device constants in `work`. Except for these constants, `work`
