@@ -44,8 +44,7 @@ struct Batch {
 /// The relation of a microbatch to the minibatch in a schedule.
 enum class MicrobatchMeaning : std::uint8_t {
   part_of_minibatch,  // global_batch_size = micro_batch_size * microbatches
-  whole_minibatch,    // asynchronous schedules: both sizes are equal; they do not limit the number of
-                      // microbatches
+  whole_minibatch,    // asynchronous schedules: both sizes are equal, for any number of microbatches
 };
 
 /// Returns the meaning of a microbatch in the schedule `name`, or part_of_minibatch for an unknown name.
