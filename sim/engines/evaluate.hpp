@@ -38,14 +38,14 @@ std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& chann
 /// program's lists, rank by rank. Messages are numbered in the order in which they are placed.
 struct TurnTape {
   Tape tape;
-  std::vector<std::int32_t> units;  ///< for each message, the microbatch (or slice) that it carries
+  std::vector<std::int32_t> units;  ///< microbatch (or slice) of each message
   bool has_collectives = false;     ///< true if some messages are collectives, with kNoMicrobatch in `units`
 };
 
-/// Returns the tape that lower(), flatten() and compile() would make, without storing lists. Returns
-/// nothing in these cases: channels block, have a capacity or an eager size; passes repeat; members must
-/// join a collective early; or the program deadlocks. The caller must then use compile(). Requires a
-/// program that is valid (validate()) and not lowered. Takes O(actions).
+/// Returns the tape that lower(), flatten() and compile() would make, without storing lists. Returns nothing
+/// if channels block, have a capacity or have an eager size. Also returns nothing if passes repeat, if
+/// members must join a collective early, or if the program deadlocks. The caller must then use compile().
+/// Requires a program that is valid (validate()) and not lowered. Takes O(actions).
 std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptions& channels,
                                       const MicrobatchGroups& groups = {});
 

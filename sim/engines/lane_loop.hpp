@@ -29,7 +29,8 @@ struct LaneRun {
   const WideInstruction* wide = nullptr;
   std::size_t size = 0;
   QueuesFollowed queues = QueuesFollowed::both_ends;
-  bool is_stream = false;  ///< true: `durations` has a line for each instruction; false: for each class
+  /// True if `durations` has a line for each instruction, false if it has one for each class.
+  bool is_stream = false;
   const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like `registers`
   const LaneLink* links = nullptr;
   Ns* registers = nullptr;  ///< kLanes times for each register

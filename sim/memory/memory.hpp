@@ -22,7 +22,7 @@
 namespace penstock {
 
 struct MemoryOptions {
-  bool samples = true;  ///< true: memory over time as well as peaks; false: only peaks
+  bool samples = true;  ///< true for memory over time as well as peaks, false for peaks only
 };
 
 /// Sets in `memory` the capacity and the reserve of the rank's device, and the unit of the amounts.
@@ -128,7 +128,7 @@ class ListHoldings {
   };
 
   const CostTable& costs_;
-  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // index: stage, then action kind
+  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // kinds of actions of each stage
   // The gradient bytes that are held for each stage. Each stage must be on one rank.
   std::vector<Bytes> gradients_;
 };
