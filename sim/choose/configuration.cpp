@@ -61,8 +61,7 @@ std::vector<std::string> default_tuned_schedules() {
 }
 
 std::vector<std::string> default_tuned_schedules(const Architecture& model) {
-  // A smaller output layer takes the place of a few layers of the last stage, and other schedules are as
-  // fast.
+  // A smaller output layer only replaces a few layers of the last stage, so other schedules are as fast.
   constexpr std::int64_t kLargeOutputLayers = 4;
   std::vector<std::string> schedules = default_tuned_schedules();
   const auto layers = static_cast<std::int64_t>(model.layers.size());
@@ -256,8 +255,8 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   return overrides;
 }
 
-// The search stores the best configuration for each value of each choice. All values are numbered, so a
-// configuration with fifteen choices has fifteen numbers:
+// The search stores the best configuration for each value of each choice. All values of all choices have
+// different numbers, so a configuration with fifteen choices has fifteen numbers:
 //
 //     tensor 8 -> 0, context 1 -> 1, .. offload 0 -> 14;  the next one: tensor 4 -> 15, context 1 -> 1, ..
 

@@ -1,4 +1,4 @@
-// Computes the times of a program by passes over its tape. tape_writer.hpp has the loop over the instructions.
+// Computes the times of a program by passes over its tape. tape_writer.hpp loops over the instructions.
 
 #include "sim/engines/evaluate.hpp"
 
