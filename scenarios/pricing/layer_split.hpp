@@ -103,8 +103,8 @@ std::vector<std::int64_t> level_layers(const LayerTimes& times, std::span<const 
 
 /// Returns the costs of all 2K + 1 stages, like copy_costs(). `layers` has the number of layers of the first
 /// K stages, and `rank_of_stage` has the rank of each stage. Each edge has the bytes that leave its stage.
-/// Requires extra stages. Error: a figure that does not fit in 64 bits; layers of multi-token prediction,
-/// which have output layers of their own.
+/// Requires extra stages. Returns an error if a figure does not fit in 64 bits. Layers of multi-token
+/// prediction are also an error, because they have output layers of their own.
 tl::expected<CostTable, std::string> sliced_output_costs(const Workload& work, const KernelTables& kernels,
                                                          std::span<const std::int64_t> layers,
                                                          std::span<const std::int32_t> rank_of_stage,

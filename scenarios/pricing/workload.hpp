@@ -390,9 +390,9 @@ double DeviceType::* sustained_of(GemmPrecision precision);
 /// bf16 applies to them.
 double sustained_factor(const Workload& work);
 
-/// Returns the message for the first fault of a workload, or nothing if there is none. A size that must be
-/// divisible by another and is not is a fault. A precision is a fault if the devices lack it, or if they
-/// are slower in it than in bf16.
+/// Returns the message for the first fault of a workload, or nothing if there is none. Faults are sizes that
+/// cannot be divided as stated, and precisions that the devices lack. A precision in which the devices are
+/// slower than in bf16 is also a fault.
 std::optional<std::string> fault_of(const Workload& work);
 
 /// The sizes of the model and the rates of the devices of all pipeline copies. Results such as the MFU are

@@ -165,8 +165,8 @@ void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProg
 
 tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::program(
     const Configuration& configuration) {
-  // The mutex is not locked while a program is made. In rare cases, two threads make the same program, and
-  // one of the two is dropped.
+  // The mutex is not locked while a program is made. In rare cases, two threads make the same program, which
+  // only costs time.
   const Key key = key_of(configuration);
   if (auto known = found(key)) return known;
   auto program = made(request_, configuration);
