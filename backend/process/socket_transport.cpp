@@ -6,8 +6,7 @@
 //     transfer     it is sent when the sender has reached it and the transfer before it has left the queue;
 //                  the frame contains both times, and the receiver sleeps until the end
 //     in a group   the receiver sends a frame with the time when it has posted its group, and the sender
-//     waits
-//                  for it as well
+//                  waits for it as well
 //     collective   a member joins when it has reached the collective and its previous collective has ended;
 //                  it sends a frame to all others; start = the latest join, end = start + pace
 //

@@ -143,9 +143,8 @@ std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);
 
 /// A part of a layer that its backward pass can compute again instead of storing its activations.
 enum class RecomputedPart : std::uint8_t {
-  // Attention without its projections. A fused kernel always recomputes attention, so this part changes times
-  // and bytes
-  // only in frameworks without fused attention.
+  // Attention without its projections. A fused kernel always recomputes attention, so this part changes
+  // times and bytes only in frameworks without fused attention.
   selective,
   norm,            // the outputs of both norms
   activation,      // the output of the feed-forward's activation

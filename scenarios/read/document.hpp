@@ -105,10 +105,9 @@ tl::expected<std::string, std::string> read_text_file(const std::filesystem::pat
 
 /// Returns the document with the content of all parts (the values of its top-level keys). If a part is the
 /// name of a file, the file's document replaces it. If that document is a scenario with this part, only the
-/// part replaces it. Short forms become mappings: `cluster: uniform` becomes `cluster: {preset: uniform}`,
-/// `schedule: 1f1b` becomes
-/// `{name: 1f1b}`, and `schedule: a.psched` or `a.csv` becomes `{program: a.psched}`. Errors: a file that
-/// cannot be read, a file that includes itself.
+/// part replaces it. Short forms become mappings. For example, `cluster: uniform` becomes
+/// `cluster: {preset: uniform}`, `schedule: 1f1b` becomes `schedule: {name: 1f1b}`, and `schedule: a.psched`
+/// becomes `schedule: {program: a.psched}`. Returns an error if a file cannot be read or includes itself.
 tl::expected<Node, std::string> resolve_parts(Node document);
 
 /// The file that a scalar names. The scalar's text is relative to the directory of the file that contains the

@@ -24,8 +24,7 @@ inline constexpr std::size_t kLargestTrace = std::size_t{1} << 30U;
 inline constexpr std::size_t kLargestDump = std::size_t{1} << 27U;
 
 /// Returns the content of a file, or of standard input if the path is "-", decompressed if it is a gzip file.
-/// The message of an error begins with
-/// `name`. Errors: the file cannot be read, is too large, or is a damaged gzip file.
+/// Fails if the file cannot be read, is too large, or is a damaged gzip file. The error begins with `name`.
 tl::expected<std::string, std::string> read_trace_file(const std::filesystem::path& path,
                                                        std::string_view name);
 
