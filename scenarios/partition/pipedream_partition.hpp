@@ -298,10 +298,10 @@ struct PipelinePlan {
 /// Returns the plan with the shortest period on all devices of the cluster. `levels` go from the lowest to
 /// the highest. On each level, device d belongs to component d / n, where n is the number of devices in one
 /// component. Some devices are idle in two cases. In a straight pipeline, there may be fewer layers than
-/// devices. The memory limit may also allow only plans on fewer components of the highest level. Among
-/// plans with equal periods, the function chooses the plan with the longest last stages, as PipeDream's
-/// released code does. Errors: a layer that fits on no device (the message has its name and bytes); no plan
-/// within the memory limit; a graph with too many downsets.
+/// devices. The memory limit may also allow only plans on fewer components of the highest level. Among plans
+/// with equal periods, the function chooses the plan with the longest last stages, as PipeDream's released
+/// code does. Fails if a layer fits on no device; the message has its name and bytes. Also fails if no plan
+/// is within the memory limit, or if the graph has too many downsets.
 tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
                                                       std::span<const BandwidthLevel> levels,
                                                       const PlanOptions& options,

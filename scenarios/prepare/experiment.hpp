@@ -94,7 +94,7 @@ tl::expected<Preparation, UserError> begin_preparation(const Scenario& scenario)
 
 /// Runs all steps of preparation after the first one. They generate the program, cut the model, and compute
 /// the costs. If `form` requires it, they also validate and lower the program. Equal scenarios give equal
-/// experiments. Errors: bad input; an invalid program.
+/// experiments. Fails if the input is wrong or the program is invalid.
 tl::expected<Experiment, UserError> prepare(const Preparation& begun, ProgramForm form);
 
 /// Prepares an experiment from a scenario, in all steps.
@@ -109,7 +109,7 @@ std::int64_t preparations_so_far();
 std::string why_no_loops(const Preparation& begun);
 
 /// Prepares the scenario of `experiment` again, with one iteration and another number of microbatches. The
-/// size of a microbatch does not change. Errors: the errors of prepare(); an experiment without `source`.
+/// size of a microbatch does not change. Fails if prepare() fails, or if the experiment has no `source`.
 tl::expected<Experiment, UserError> with_microbatches(const Experiment& experiment, std::int64_t microbatches,
                                                       ProgramForm form);
 
@@ -117,7 +117,7 @@ tl::expected<Experiment, UserError> with_microbatches(const Experiment& experime
 /// unchanged.
 Experiment with_lists(Experiment experiment);
 
-/// Returns the experiment with its program validated and lowered. Error: an invalid program.
+/// Returns the experiment with its program validated and lowered. Fails if the program is invalid.
 tl::expected<Experiment, UserError> lowered(Experiment experiment);
 
 /// Returns the approximate number of compute actions of a scenario. If preparation uses only one copy of the
@@ -168,7 +168,7 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms);
 // --- priced experiment -----------------------------------------------------------------------------------
 
 /// Returns the experiment that consists of `program` and its costs. Requires that `program` was generated
-/// from `resolved`. Errors: the errors of program_prices().
+/// from `resolved`. Fails if program_prices() fails.
 tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& settled,
                                                         const ResolvedScenario& resolved, Program program);
 

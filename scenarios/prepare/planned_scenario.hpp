@@ -28,8 +28,8 @@ Scenario with_merged_branches(Scenario scenario);
 
 /// Returns the levels of bandwidth of a cluster, from the lowest to the highest. It omits levels of one
 /// component unless there is no other level. If the cluster states single links, it uses cluster_levels(). In
-/// other clusters, the device numbers already follow the components, so `devices` is empty. Error: a uniform
-/// cluster without a number of devices.
+/// other clusters, the device numbers already follow the components, so `devices` is empty. Fails if a
+/// uniform cluster has no number of devices.
 tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
 
 // --- planning task ---------------------------------------------------------------------------------------
@@ -91,13 +91,13 @@ tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan&
 tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, const PlanningTask& task,
                                                      PipelinePlan plan);
 
-/// Returns the scenario that runs `plan`, with a number of minibatches such that all replicas of a stage
-/// run equally many. Errors: the errors of with_plan() and turn_of_all_replicas().
+/// Returns the scenario that runs `plan`, with a number of minibatches such that all replicas of a stage run
+/// equally many. Fails if with_plan() or turn_of_all_replicas() fails.
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan);
 
-/// Plans `scenario` on all devices of its cluster, and ignores its schedule. Errors: a model that does not
-/// consist of layers, a cluster without a number of devices, and the errors of plan_pipeline().
+/// Plans `scenario` on all devices of its cluster, and ignores its schedule. Fails if the model does not
+/// consist of layers, if the cluster has no number of devices, or if plan_pipeline() fails.
 tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
                                                          const PlanOptions& options);
 
@@ -115,7 +115,8 @@ tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned
 /// Returns `scenario` with `partition: pipedream` replaced by the cuts of a plan. Other scenarios are
 /// returned unchanged. For a 1f1b-rr schedule of one stage without replicas, the plan also chooses the stages
 /// and replicas. For any other schedule, the plan has the schedule's number of stages, with one device for
-/// each. Errors: the errors of plan_scenario(), and replicas together with `partition: pipedream`.
+/// each. Fails if plan_scenario() fails, or if the scenario states replicas together with `partition:
+/// pipedream`.
 tl::expected<Scenario, std::string> with_planned_partition(const Scenario& scenario);
 
 }  // namespace penstock

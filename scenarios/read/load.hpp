@@ -30,18 +30,18 @@ tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::s
                                                    const std::filesystem::path& base_directory,
                                                    std::span<const Override> overrides = {});
 
-/// Returns the text of a scenario file, with the overrides applied. An empty `path` means the scenario
-/// `{}`. File names in the result are full paths, so that it describes the same scenario in any directory.
-/// Errors: those errors of load_scenario() that concern only the document and the overrides.
+/// Returns the text of a scenario file, with the overrides applied. An empty `path` means the scenario `{}`.
+/// File names in the result are full paths, so that it describes the same scenario in any directory. Fails
+/// for those errors of load_scenario() that concern only the document and the overrides.
 tl::expected<std::string, std::string> edited_scenario(const std::filesystem::path& path,
                                                        std::span<const Override> overrides);
 
 // Reads a program file as a scenario with unit costs and links that take no time. --set can change these
 // defaults.
 
-/// Reads the file at `path` as a scenario. If it is a program file, returns a scenario with this program.
-/// If `path` is "-", reads standard input, whose content decides which of the two it is. Errors: the errors
-/// of load_scenario().
+/// Reads the file at `path` as a scenario. If it is a program file, returns a scenario with this program. If
+/// `path` is "-", reads standard input, whose content decides which of the two it is. Fails if
+/// load_scenario() fails.
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides = {});
 

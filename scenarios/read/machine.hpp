@@ -70,8 +70,8 @@ enum class MachineFormat : std::uint8_t { none, nccl_xml, topo_matrix, astra_sim
 /// Returns the format of a text, or `none` if it is not recognised.
 MachineFormat machine_format(std::string_view text);
 
-/// Reads a server from a topology file of NCCL. Error: "LINE: message" if the text is not XML, or a message
-/// if the file has no GPU.
+/// Reads a server from a topology file of NCCL. Fails if the text is not XML or if the file has no GPU. In
+/// the first case, the error is "LINE: message".
 tl::expected<Machine, std::string> machine_of_xml(std::string_view text, const MachineAssumptions& assumed);
 /// Reads a server from the output of `nvidia-smi topo -m`. Other lines, such as a prompt or a legend, may
 /// surround the matrix. Errors have the form "LINE: message".

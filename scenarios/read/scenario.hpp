@@ -71,8 +71,8 @@ tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, Micro
 
 /// Returns the samples of one microbatch, or nothing if the sizes alone do not determine them.
 std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMeaning meaning);
-/// Returns the samples of one minibatch, or nothing if the sizes alone do not determine them. Error: more
-/// than 2^63 samples.
+/// Returns the samples of one minibatch, or nothing if the sizes alone do not determine them. Fails if there
+/// are more than 2^63 samples.
 tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(const Batch& batch,
                                                                             MicrobatchMeaning meaning);
 
@@ -130,8 +130,8 @@ ClusterSpec with_group_order(ClusterSpec spec, GroupOrder order);
 /// does not build it for every point.
 ClusterSpec built_once(ClusterSpec spec);
 
-/// Returns the cluster for a program of `ranks` ranks. Device r runs rank r. Errors: fewer devices than ranks
-/// (the message has both numbers), and the errors of the shape.
+/// Returns the cluster for a program of `ranks` ranks. Device r runs rank r. Fails if there are fewer devices
+/// than ranks; the message has both numbers. Also fails if the shape is wrong.
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks);
 
 /// The optimizer. It determines the bytes of state per byte of fp32 weights: sgd 0, momentum 1, rmsprop 1,
@@ -254,16 +254,16 @@ constexpr std::int32_t optimizer_bytes(Optimizer optimizer) { return 4 * (1 + st
 
 /// Returns the text of a scenario file that describes the same experiment. Requires a model of layers, a
 /// partition by cuts, and a named schedule with stages, replicas, routing and microbatches. `comment` becomes
-/// comment lines at the top. Errors: a model that does not consist of layers; a cluster that the file cannot
-/// express.
+/// comment lines at the top. Fails if the model does not consist of layers, or if the file cannot express the
+/// cluster.
 tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment);
 
 /// Returns the YAML part "model:" with its stages, for microbatches of `batch` samples. Omits a list that
 /// contains only zeros if zero is the default.
 std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch);
 
-/// Returns "cluster:" with its preset, or with its devices and links. Errors: devices reserve different
-/// bytes; a switch name that cannot be derived from the names of links.
+/// Returns "cluster:" with its preset, or with its devices and links. Fails if devices reserve different
+/// bytes, or if the name of a switch cannot be derived from the names of links.
 tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster);
 
 /// Returns `text` as a YAML scalar. The scalar is in quotes unless YAML can only read it as a name

@@ -191,16 +191,16 @@ struct ImportedCsv {
 
 /// Reads three forms of PyTorch: "compute_only" (F, B, I, W and blank cells for idle steps), "compute_comms",
 /// and "compute_comms" with FSDP's UNSHARD, RESHARD and REDUCE_GRAD. Cells have the syntax of Python's csv
-/// module: line ends are LF or CRLF, and cells may be quoted. A byte order mark is skipped. A text that
-/// is_printed_schedule() is read, too. The file does not
-/// contain all values of a program, so these values are derived:
+/// module: line ends are LF or CRLF, and cells may be quoted. A byte order mark is skipped. The text of a
+/// printed schedule (is_printed_schedule()) is also accepted. The file does not contain all values of a
+/// program, so these values are derived:
 ///  - stages: each stage is on the rank of its actions, and the edges form a chain;
 ///  - microbatches: M is the number of forwards of stage 0;
 ///  - the optimizer: one STEP for each stage of a rank at the end of its row, in ascending order, unless
 ///    `passes` says that the stages run only forwards, which the file cannot say;
 ///  - the schedule's name: "custom".
 /// It corrects one known fault: torch 2.11 numbers the last rank's forwards of 1F1B from 1.
-/// Errors: "FILE:LINE: rank R: CELL: ...".
+/// An error has the form "FILE:LINE: rank R: CELL: ...".
 tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text, std::string_view file,
                                                           CsvDialect dialect = CsvDialect::torch_2_6,
                                                           Passes passes = Passes::both);

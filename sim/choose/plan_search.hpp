@@ -137,9 +137,9 @@ struct RegretRow {
   friend bool operator==(const RegretRow&, const RegretRow&) = default;
 };
 
-/// Returns the regret of plans that are made from noisy profiles, at each level of noise. The periods of
-/// the plans are computed with the true profile, on all cores. Equal inputs give equal results on any
-/// number of cores. Errors: the errors of evaluate_plan(); the plan of the true profile takes no time.
+/// Returns the regret of plans that are made from noisy profiles, at each level of noise. The periods of the
+/// plans are computed with the true profile, on all cores. Equal inputs give equal results on any number of
+/// cores. Fails if evaluate_plan() fails, or if the plan of the true profile takes no time.
 tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& scenario,
                                                               const PlanOptions& options,
                                                               const ProfileNoise& noise,

@@ -50,7 +50,7 @@ DeviceConstants own_constants(const Scenario& scenario);
 /// A configuration with its compiled program, which computes the step time for any constants of the device.
 class RunPrices {
  public:
-  /// Prepares a scenario and compiles its program. Errors: the errors of prepare(); a program that hangs.
+  /// Prepares a scenario and compiles its program. Fails if prepare() fails or if the program hangs.
   static tl::expected<RunPrices, std::string> make(const Scenario& scenario);
 
   /// Returns the seconds of one training step with these constants.
