@@ -64,9 +64,10 @@ struct ResolvedBatch {
   friend bool operator==(const ResolvedBatch&, const ResolvedBatch&) = default;
 };
 
-/// Computes the missing figures of the batch. Errors name all figures involved: a number below 1; sizes
-/// that do not agree; a batch size that is not divisible as required (with the nearest sizes that are); an
-/// unknown number of microbatches; more than 2^31 - 1 microbatches.
+/// Computes the missing figures of the batch. Fails if a number is below 1, or if sizes do not agree. Also
+/// fails if a batch size is not divisible as required; the error then suggests the nearest sizes that are.
+/// Also fails if the number of microbatches is unknown or above 2^31 - 1. The error names all figures
+/// involved.
 tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning);
 
 /// Returns the samples of one microbatch, or nothing if the sizes alone do not determine them.

@@ -26,9 +26,9 @@ struct LaunchLists {
   /// The launches of each rank as positions, in the order of launch.
   std::vector<std::vector<std::int32_t>> of_rank;
   /// The number of events that must happen before the launch at each position may start, apart from earlier
-  /// launches. Such events are: the producer of a SEND ends; the rank reaches a collective; earlier
-  /// transfers of the queue, or the rank's previous collective, have left; capacity becomes free; the host
-  /// launches it.
+  /// launches. For example, the producer of a SEND ends, the rank reaches a collective, or the host launches
+  /// the operation. Other events are that earlier transfers of the queue or the rank's previous collective
+  /// have ended, and that capacity becomes free.
   std::vector<std::int32_t> missing;
   /// For each compute position, the first message that it produces; kNone if there is none.
   std::vector<std::int32_t> first_sent;

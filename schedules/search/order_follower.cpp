@@ -185,7 +185,8 @@ std::optional<Ns> OrderFollower::span_in_sight() {
     if (!is_done) start(rank.order[rank.next].place, rank.free_at);
     if (is_done) longest = std::max(longest, rank.free_at - rank.first_start);
   }
-  // A message in transfer determines when the action that waits for it starts, at any position in the list.
+  // An action may wait for a message that is in transfer. It starts when the message arrives, wherever it is
+  // in the list.
   for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
     const std::int32_t taker = order_.tracks[index(giver)].next;
     if (taker == Track::kNone) continue;

@@ -48,8 +48,8 @@ constexpr int kMostConfirmed = 3;  // largest number of plans that get a stream 
 // The number of starts that are improved, in addition to the best start of each family.
 constexpr std::size_t kImproved = 12;
 
-/// A search for a plan; each object runs one search. attempt() is called for every plan that may become the
-/// answer, and `best_` is the best of these plans. A start is a plan from which the search improves.
+/// A search for a plan. Each object runs one search. Every plan that may become the answer is passed to
+/// attempt(), and `best_` is the best of these plans. A start is a plan from which the search improves.
 class PlanSearch {
  public:
   PlanSearch(const Scenario& scenario, const PlanningTask& task, const PlanBudget& budget)
