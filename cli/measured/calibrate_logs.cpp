@@ -1,6 +1,6 @@
 // penstock calibrate --from-log: learns the constants of a device from logs of training runs.
 //
-//   logs --logged_run()--> rows of CSV --price_runs()--> fitted constants with intervals, errors left out
+//   logs --logged_run()--> rows of CSV --price_runs()--> priced rows --predict_runs()--> fitted constants
 //
 // The rows are written as a file for `penstock runs`, and the constants as parts of a scenario.
 

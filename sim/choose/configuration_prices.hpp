@@ -81,7 +81,7 @@ struct PipelineSums {
   std::vector<PartSums> kinds{};
   /// Sums of the least cost of each part on any kind. Equal to `kinds.front()` if there is only one kind.
   PartSums least{};
-  /// For each kind, a factor of at least 1. On this kind, each part takes at least this factor times its time
+  /// A factor of at least 1 for each kind. Each part takes at least this factor times as long on this kind as
   /// in `least`.
   std::vector<double> slowness{};
 };

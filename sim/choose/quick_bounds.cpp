@@ -375,7 +375,8 @@ LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike,
       const PartCost& cost = stages[index(stage)];
       work += cost.total_ns();
       needed += cost.forward_ns;
-      // The gradient may return before the backward pass of a slice of the output layer.
+      // The backward pass of a slice of the output layer is not counted, because the gradient may return
+      // before it runs.
       if (index(stage) < layers.size())
         needed += outline.splits_backward ? cost.input_ns : cost.backward_ns();
     }

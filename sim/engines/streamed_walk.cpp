@@ -229,8 +229,8 @@ class StreamedWalk {
   void show(State& state) {
     in_flight_.show(state);  // passed first, because states that differ usually differ in these messages
     if (!state.goes_on()) return;
-    // If `state` is an AdvanceState, the code below changes the clocks. The clocks decide which queue times
-    // have an effect, so the queues are passed first.
+    // The queues come before the clocks. The reason is that the clocks decide which queue times have an
+    // effect, and that the code below changes the clocks if `state` is an AdvanceState.
     ways_.show(state, [&](std::int32_t rank) { return clock_ns(rank); });
     for (std::size_t rank = 0; rank < ranks_.size() && state.goes_on(); ++rank) {
       RankState& here = ranks_[rank];

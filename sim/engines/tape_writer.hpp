@@ -316,7 +316,7 @@ struct FromClasses {
 };
 struct FromStream {
   const Ns* by_instruction;
-  std::span<const Ns> by_class{};  // stays empty, because durations may have any value
+  std::span<const Ns> by_class{};  // is always empty, which means that durations may have any value
   Ns operator()(std::size_t number, std::uint32_t /*duration*/) const { return by_instruction[number]; }
 };
 

@@ -75,7 +75,8 @@ Ns ideal_makespan(const CausedRun& run, const Program& program, const ChannelOpt
     if (flat.ops[p] == FlatOp::compute) ideal.compute[p] = durations[next++];
   }
   const auto times = walk(flat, ideal, channels);
-  // A program does not hang if a rule is taken away. If it did, the rule would count as a part of the order.
+  // If a rule is taken away, the program does not hang. If it did hang, the result 0 would assign the time of
+  // the rule to the order.
   return times ? last_end(*times) : 0;
 }
 
