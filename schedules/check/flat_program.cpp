@@ -62,7 +62,8 @@ struct RankScan {
 /// The state of one stage's collectives of one kind (UNSHARD or REDUCE_GRAD) while a list is read. It has the
 /// latest collective and the number so far.
 struct CollectiveScan {
-  std::int32_t newest = kNone;  // the latest such position, if no action waits for it yet
+  // The position of the latest collective, or kNone if an action already waits for it.
+  std::int32_t newest = kNone;
   std::size_t seen = 0;
 };
 

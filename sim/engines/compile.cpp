@@ -373,8 +373,8 @@ class TapeWriter {
   // --- starts -------------------------------------------------------------------------------------
 
   void start_collective(std::int32_t id, Register source) {
-    // A collective needs its own register, even if all members have the same cause. The register keeps the
-    // collective's end for later actions, while the members' clocks increase.
+    // A collective always needs its own register, which keeps its end for later actions. The clocks of its
+    // members cannot keep the end, because they increase.
     Message& message = messages_[index(id)];
     if (message.gathered == kNoRegister) {
       message.gathered = new_register();

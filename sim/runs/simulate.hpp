@@ -34,7 +34,8 @@ namespace penstock {
 /// The steady state of a stream.
 struct EndlessStream {
   std::optional<double> samples_per_second;  ///< absent if the stream takes no time
-  /// True if the rate is that of an exact period. False if it is a mean over rounds of the replicas.
+  /// True if the period of the stream is exact. False if the rate is a mean over several rounds of the
+  /// replicas.
   bool is_exact = true;
   std::vector<RankMemory> memories;  ///< one element for each rank, with peaks but without curves
   bool is_of_any_length = true;      ///< true if the scenario's number of microbatches has no effect
