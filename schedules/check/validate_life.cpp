@@ -48,7 +48,7 @@ void note(Example& example, const Program& program, std::int32_t stage) {
   if (first == kNoStage || stage < first) first = stage;
 }
 
-/// Example stages for each kind of collective in the lists: reductions and gathers.
+/// The stages that error messages name as examples, for reductions and for gathers.
 struct Collectives {
   Example reducing;
   Example gathering;

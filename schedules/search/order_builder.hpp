@@ -150,8 +150,8 @@ class OrderBuilder {
   };
   /// The actions that a rank can run now, and the times at which its next inputs arrive.
   struct Sight {
-    std::int32_t input = kNone;      // the chunk of the preferred I
-    std::int32_t forward = kNone;    // the chunk of the preferred F
+    std::int32_t input = kNone;      // the chunk whose I the rank prefers
+    std::int32_t forward = kNone;    // the chunk whose F the rank prefers
     Ns next_input = kNever;          // the time at which the first I arrives
     Ns next_forward = kNever;        // the first arrival of an F that fits into memory
     bool memory_holds_back = false;  // true if an F has arrived but does not fit into memory

@@ -271,7 +271,8 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
   const std::int64_t multiple = *turn;
   const std::int64_t in_flight = minibatches_in_flight(on, planned.plan);
   constexpr std::int64_t kLongest = 1 << 15;
-  // With sixteen rounds of all replicas, the pipeline is full for at least nine of them.
+  // The stream has at least sixteen rounds of all replicas. The pipeline is then full for at least nine of
+  // them.
   std::int64_t length = (4 * in_flight + 64 + 16 * multiple) / multiple * multiple;
   while (true) {
     const auto stream = simulated(on, planned, length);

@@ -365,9 +365,9 @@ class Space {
     return false;
   }
 
-  /// Adds a pipeline of one stage. All schedules without pairs and all layer splits run one microbatch
-  /// after another. So it is added once, as 1f1b. It is added a second time in pairs if `schedule` has
-  /// pairs. Takes the first layer split that is valid for one stage.
+  /// Adds a pipeline of one stage. With a single stage, all schedules without pairs are equal: they run one
+  /// microbatch after another. So the caller adds it once as 1f1b, and once with a schedule of pairs. All
+  /// layer splits are also equal, so the first valid one is used.
   void add_single_stage(std::string_view schedule) {
     now_.schedule = schedule;
     now_.virtual_stages = 1;
