@@ -157,7 +157,7 @@ class LifeWalk {
       begin(rank);
       if (Checked first = pass(rank); !first) return first;
       for (Life& life : lives_) {
-        if (life.rank == rank && life.steps == 0) life = Life{};  // the second pass cannot change it
+        if (life.rank == rank && life.steps == 0) life = Life{};  // without a STEP, no second pass is needed
         life.steps = 0;
       }
       if (Checked second = pass(rank); !second) return second;

@@ -64,7 +64,7 @@ Program placed_encoder(std::string schedule, const Shape& shape) {
 struct RankParts {
   std::vector<Action> warmup;    ///< the forwards before the first backward
   std::vector<Action> steady;    ///< the following actions, up to the last forward
-  std::vector<Action> cooldown;  ///< the backwards behind the last forward
+  std::vector<Action> cooldown;  ///< the backwards after the last forward
   std::vector<std::int32_t> encoded;
 };
 
