@@ -23,7 +23,8 @@ rows() {
   "$@" "$bench" --benchmark_filter="^$name\$" --benchmark_format=csv "${flags[@]}" 2>/dev/null
 }
 
-# Reads CSV; nanoseconds a unit (the least of the rows), and how many units a turn of the loop has.
+# Reads CSV. Prints the nanoseconds of a unit (the least of all rows), and the number of units in one iteration of the
+# loop.
 # shellcheck disable=SC2016  # awk's own
 time_and_units='
   NR == 1 { for (i = 1; i <= NF; ++i) { gsub("\"", "", $i); column[$i] = i } next }
@@ -36,7 +37,7 @@ time_and_units='
   }
   END { if (units > 0) printf "%.17g %.17g %s\n", least / units, units, "points" in column ? "point" : "events" in column ? "event" : "action" }'
 
-# $1: a benchmark. Its row of the table.
+# Prints the row of the table for the benchmark $1.
 compare() {
   local name=$1 spent units unit instructions
   flags=(--benchmark_repetitions=5 --benchmark_min_time=0.1)

@@ -2,13 +2,13 @@
 # Compares Penstock with other simulators that are available as packages. All run the same programs on this
 # machine, one after another. Only the processor time of the simulation is measured. Prints ratios.
 #
-#   SimGrid (Debian's libsimgrid-dev)     pipelines that share links, the same durations and messages; exit 1 where the
-#                                         makespans are over 2 % apart. Where sharing is dense no two simulators agree
-#                                         exactly: a nanosecond moves the makespan.
-#   PyTorch (PyPI's torch, scripts/libtorch.sh has the version; about 760 MB)
-#                                         torch.distributed.pipelining's dry run of a schedule: SEND and RECV placed, and
-#                                         all ranks stepped through their lists. It knows no durations and gives no times,
-#                                         but the order of steps; beside it, what gives the times of every action.
+#   SimGrid (Debian's libsimgrid-dev)     pipelines that share links, with the same durations and messages. The exit code
+#                                         is 1 if the makespans differ by more than 2 %. If many messages share links,
+#                                         simulators never agree exactly, because a nanosecond changes the makespan.
+#   PyTorch (PyPI's torch, about 760 MB; scripts/libtorch.sh has the version)
+#                                         the dry run of torch.distributed.pipelining. It places SENDs and RECVs and steps
+#                                         through the lists of all ranks. It has no durations, so it gives the order of
+#                                         steps but no times. Penstock also computes the time of every action.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -25,7 +25,8 @@ median_row() {
     grep '_median"'
 }
 
-# $1: the benchmark's name, $2: bytes a message. The row of the benchmark ends with its makespan.
+# Prints the comparison with SimGrid. $1 is the name of the benchmark, and $2 the bytes of a message. The row of the
+# benchmark ends with its makespan.
 compare_simgrid() {
   local row penstock_ms penstock_makespan simgrid_ms simgrid_makespan
   row=$(median_row "contention/$1/pipelines:64")
@@ -40,7 +41,7 @@ compare_simgrid() {
   }'
 }
 
-# $1: K, $2: M of 1F1B. The benchmarks' times are microseconds.
+# Prints the comparison with PyTorch for 1F1B. $1 is K and $2 is M. The times of the benchmarks are in microseconds.
 compare_pytorch() {
   local lists place_ms step_ms steps
   lists=$(mktemp --suffix=.csv)

@@ -115,7 +115,7 @@ struct BuiltParts {
   std::string_view nccl;
 };
 
-/// Returns the texts of this build. CMake generates the definition from cli/built_parts.cpp.in.
+/// Returns the texts of this build. CMake generates the definition from `built_parts.cpp.in`.
 BuiltParts built_parts();
 
 /// Returns a text with the version and the commit. For each optional part, it also has the part's version,

@@ -197,9 +197,9 @@ tl::expected<std::vector<std::int32_t>, UserError> numbers_of_flag(std::string_v
 // Handles names that a user typed. Flag names of Megatron, torchtitan, DeepSpeed, NeMo and other
 // frameworks are replaced by Penstock's names. In messages, control characters of names are escaped.
 
-/// Returns `arguments` in which Penstock's flags replace the flags of other programs. For example,
-/// "--theirs=4" becomes
-/// "--ours=4", and a switch becomes a flag with a value. In flags, a dash and an underscore are equivalent.
+/// Returns `arguments` in which Penstock's flags replace the flags of other programs. For example, "--ours=4"
+/// replaces "--theirs=4", and a flag with a value replaces a switch. In flags, a dash and an underscore are
+/// equivalent.
 /// Arguments after "--" do not change. `takes` returns true for a flag of Penstock that the command accepts.
 /// If it returns false, the argument does not change, so that error messages show what the user typed.
 std::vector<std::string> with_our_names(std::span<const char* const> arguments,

@@ -43,10 +43,9 @@ struct MeasuredWords {
   std::string counted;     ///< For example "runs that count".
 };
 
-/// Declares --backend, --occupy, --warmup, the flag for the number of runs that count (words.count_flag),
-/// --time-scale,
-/// --jitter, --seed, --deadline, --launch-order and --ranks-per-gpu. The defaults are the present values of
-/// `flags`.
+/// Declares --backend, --occupy, --warmup, --time-scale, --jitter, --seed, --deadline, --launch-order,
+/// --ranks-per-gpu, and the flag for the number of runs that count (words.count_flag). The defaults are the
+/// present values of `flags`.
 void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words);
 
 /// Returns true if the flags ask for NCCL's launch order, in which kernels start in the order of their

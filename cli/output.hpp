@@ -89,8 +89,7 @@ void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags
 /// program file and the default number of chunks on a rank.
 void write_reading_notes(const Scenario& scenario, const OutputFlags& flags);
 
-// Writes files completely or not at all, and compresses texts (.gz). output.hpp uses both and writes the
-// error messages.
+// Writes files completely or not at all, and compresses texts (.gz).
 
 /// Writes the whole text to an open file. Returns 0, or the error (errno).
 int error_of_writing(int descriptor, std::string_view content);

@@ -86,7 +86,7 @@ class Temporary {
     // A killed run may have left a file with this name. The name contains the process number, and in a
     // container the next run may have the same number.
     ::unlink(name_.c_str());
-    left_.is_there();  // called before the file exists, because a signal may come at any time
+    left_.is_there();  // is called before the file exists, because a signal may come at any time
     // With O_EXCL, open() does not follow a link that another user has created in a shared folder.
     number_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     error_ = number_ < 0 ? errno : 0;
@@ -229,7 +229,7 @@ class GzipStream {
  public:
   explicit GzipStream(const TextSink& sink) : sink_(sink) {
     constexpr int kGzipWindow = 15 + 16;  // 16 asks for the header of gzip
-    constexpr int kMemoryLevel = 8;       // zlib's default
+    constexpr int kMemoryLevel = 8;       // the default of zlib
     const int status = deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, kMemoryLevel,
                                     Z_DEFAULT_STRATEGY);
     if (status == Z_MEM_ERROR) throw std::bad_alloc();

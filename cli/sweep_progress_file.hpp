@@ -1,8 +1,7 @@
 #pragma once
-// Stores the finished points of a sweep in a file. It is FILE of `penstock sweep --resume FILE`, or the -o
-// file of
-// `--shard`. A digest in the file identifies the sweep. report/result/sweep_table.hpp defines the lines of
-// the file. commands/sweep_command.cpp uses it.
+// Stores the finished points of a sweep in a file. It is FILE of `penstock sweep --resume FILE`, or with
+// `--shard` the file of -o. A digest in the file identifies the sweep. report/result/sweep_table.hpp defines
+// the lines of the file. commands/sweep_command.cpp uses it.
 
 #include <cstddef>
 #include <cstdio>

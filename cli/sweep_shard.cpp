@@ -198,7 +198,7 @@ tl::expected<void, UserError> check_all_there(const std::map<std::int32_t, std::
 
 tl::expected<Sweep, UserError> merged_sweep(const std::vector<std::string>& files) {
   std::optional<PartFile> first;
-  std::map<std::int32_t, std::string> names;  // by shard
+  std::map<std::int32_t, std::string> names;  // the file of each shard
   std::map<std::size_t, SweepPoint> points;
   for (const std::string& file : files) {
     auto read = part_of(file);

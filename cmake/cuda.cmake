@@ -9,7 +9,7 @@
 set(PENSTOCK_WITH_CUDA AUTO CACHE STRING "The backend on one GPU, cuda-local: AUTO (where the toolkit is found), ON (required), OFF")
 set(PENSTOCK_WITH_NCCL AUTO CACHE STRING "The backend on several GPUs, nccl: AUTO (where CUDA and NCCL are found), ON (required), OFF")
 set_property(CACHE PENSTOCK_WITH_CUDA PENSTOCK_WITH_NCCL PROPERTY STRINGS AUTO ON OFF)
-set(oldest_cuda 13.0)  # earlier ones lack functions of green contexts
+set(oldest_cuda 13.0)  # earlier versions lack functions of green contexts
 
 # The path of nvcc, or an empty string.
 function(penstock_find_nvcc result)
@@ -23,7 +23,7 @@ function(penstock_find_nvcc result)
   endif()
 endfunction()
 
-# Why that nvcc is of no use; empty when it is.
+# Sets `result` to the reason why this nvcc cannot be used, or to an empty string if it can be used.
 function(penstock_judge_nvcc nvcc result)
   execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE status)
   if(NOT status EQUAL 0 OR NOT said MATCHES "release ([0-9]+\\.[0-9]+)")
@@ -35,7 +35,7 @@ function(penstock_judge_nvcc nvcc result)
   endif()
 endfunction()
 
-# Says what became of a part, and ends the configuration where it was required.
+# Prints if a part was found. If a required part is missing, the configuration ends with an error.
 function(penstock_report_part name option missing found_text)
   if(NOT missing)
     message(STATUS "${name}: ${found_text}")
@@ -65,7 +65,7 @@ if(NOT PENSTOCK_CUDA_MISSING)
     set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "Compute capabilities of the GPUs to build for")
   endif()
   set(CMAKE_CUDA_COMPILER ${nvcc})
-  set(CMAKE_CUDA_STANDARD 17)  # the newest that CMake 3.25 knows of nvcc 13
+  set(CMAKE_CUDA_STANDARD 17)  # the newest standard that CMake 3.25 knows for nvcc 13
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   enable_language(CUDA)
   # FindCUDAToolkit of CMake 3.25 marks CUDA::nvToolsExt as deprecated for projects that require 3.25. CUDA 13 has no such
@@ -124,13 +124,13 @@ else()
     add_library(penstock_libtorch_${part} SHARED IMPORTED)
     set_target_properties(penstock_libtorch_${part} PROPERTIES IMPORTED_LOCATION ${torch_root}/lib/lib${part}.so)
   endforeach()
-  # The libraries that LibTorch's own need: wheels of pip beside it, and the toolkit. They are found through the
-  # program's DT_RPATH, which, unlike DT_RUNPATH, holds for what its libraries load.
+  # LibTorch's libraries need other libraries, which are in wheels of pip beside it and in the toolkit. The program's
+  # DT_RPATH names these folders. Unlike DT_RUNPATH, it also applies to libraries that the program's libraries load.
   file(GLOB of_wheels ${torch_root}/../nvidia/*/lib)
   foreach(folder ${CUDAToolkit_LIBRARY_DIR} ${of_wheels})
     target_link_options(penstock_libtorch_cuda INTERFACE -Wl,-rpath,${folder} -Wl,-rpath-link,${folder})
   endforeach()
-  # Nothing refers to torch_cuda by name: its operators register themselves when it is loaded.
+  # No source refers to a name in torch_cuda, because its operators register themselves when the library is loaded.
   target_link_options(penstock_libtorch_cuda INTERFACE -Wl,--disable-new-dtags -Wl,--no-as-needed)
   target_link_libraries(penstock_libtorch_cuda INTERFACE
     penstock_libtorch penstock_libtorch_c10_cuda penstock_libtorch_torch_cuda CUDA::cudart CUDA::cublas)

@@ -6,7 +6,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}
         RENAME copyright)
 install(FILES ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock COMPONENT program)
 
-# cpack would otherwise build all targets first, which are also the tests of a build with tests.
+# Otherwise cpack would first build all targets, including the tests.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_COMPONENTS_ALL program development)
@@ -22,11 +22,12 @@ set(CPACK_OUTPUT_FILE_PREFIX ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME penstock)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
-# The names of the packages with the shared libraries that the program needs.
+# The package depends on the packages with the shared libraries that the program needs.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpenstock-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-# What cmake/penstockConfig.cmake.in finds: always, and for its components.
+# cmake/penstockConfig.cmake.in always searches for the first packages. It searches for the others only for its
+# components.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libexpected-dev, libfmt-dev, libyaml-cpp-dev, zlib1g-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libtbb-dev, libnlopt-cxx-dev, libpugixml-dev, libsqlite3-dev, libssl-dev")
 include(CPack)

@@ -27,7 +27,7 @@ function(penstock_precompiled_set name)
   target_precompile_headers(${name} PRIVATE ${arg_HEADERS})
 endfunction()
 
-# Where time is not what a source is for, in release builds too: flags, messages, tests. Not for rooms of a library: with
-# those of messages and readers planning and sweeps took a tenth longer, perhaps since of an inline function that several
-# objects hold the linker keeps any one.
+# Options for sources that need not be fast, also in release builds: those of flags, messages and tests. Folders of a
+# library must not use them. When the folders of messages and readers used them, planning and sweeps took a tenth
+# longer. The reason may be that the linker keeps any one copy of an inline function that several objects contain.
 set(penstock_light_optimization $<$<CONFIG:Release>:-O1>)

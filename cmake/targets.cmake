@@ -32,10 +32,11 @@ function(penstock_headers_without_source headers result)
   set(${result} ${alone} PARENT_SCOPE)
 endfunction()
 
-# A folder's library: all sources of its ROOMS (folders in it, or "." for itself), and SOURCES made by the build. The
-# rooms' headers are public: installed under include/penstock, and those that no source of their name includes first
-# are compiled alone by the target all_verify_interface_header_sets. HOT: a release build compiles eight sources at a
-# time, whatever the preset says; with 24, shared links were simulated a fifth more slowly.
+# Defines the library of a folder. It has all sources of its ROOMS (folders in it, or "." for the folder itself), and
+# SOURCES that the build makes. The headers of the rooms are public and are installed under include/penstock. The
+# target all_verify_interface_header_sets compiles separately those headers that no source of the same name includes
+# first. With HOT, a release build compiles eight sources at a time, independent of the preset. With 24 sources, the
+# simulation of shared links took a fifth longer.
 function(penstock_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HOT" "" "ROOMS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
   list(TRANSFORM arg_ROOMS APPEND /*.hpp OUTPUT_VARIABLE header_globs)
@@ -63,8 +64,8 @@ function(penstock_library name)
           FILE_SET alone DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/penstock)
 endfunction()
 
-# One test program a folder of tests; every TEST in it becomes a CTest test of its own, and so does each suite of
-# TOGETHER as a whole, whose tests share what one process computes once.
+# Defines the test program of a folder of tests. Every TEST in it becomes a separate CTest test. A suite of TOGETHER
+# becomes a single CTest test, because its tests share data that a process computes only once.
 function(penstock_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;PRECOMPILED;TOGETHER")
   add_executable(${name} ${arg_SOURCES})

@@ -28,8 +28,9 @@ for library in $(dpkg-deb --field "$package" Depends | tr ',' '\n' | awk '{ prin
   esac
 done
 
-# The program runs, the library is there, and shells and man find their files. Then a C++ program is built against the
-# installed headers: on a fresh machine without TBB, NLopt, SQLite and OpenSSL, which predicting does not need.
+# Checks that the program runs, that the library is present, and that shells and man find their files. Then builds a
+# C++ program with the installed headers. The fresh machine has no TBB, NLopt, SQLite and OpenSSL, because predictions
+# do not need them.
 trial='
   apt-get update -q >/dev/null
   apt-get install -q -y --no-install-recommends "$1"/penstock_*.deb man-db bash-completion >/dev/null

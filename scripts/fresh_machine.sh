@@ -6,7 +6,7 @@
 # needs root and debootstrap. If the folder ../shared with reference data exists, the system sees it
 # read-only.
 #   PENSTOCK_FRESH_BIND=FOLDER:...  folders of this machine that the fresh one sees read-only, such as a CUDA toolkit
-#   PENSTOCK_FRESH_OUT=FOLDER       gets a copy of the clone's folder out/, where the command left one
+#   PENSTOCK_FRESH_OUT=FOLDER       gets a copy of the clone's folder out/, if the command has made it
 # Exit code: the exit code of COMMAND, or 2 if the system cannot be made.
 set -euo pipefail
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -25,13 +25,13 @@ if [[ ${PENSTOCK_FRESH_INSIDE:-} != yes ]]; then
 fi
 
 root=$(mktemp -d -t penstock-fresh.XXXXXX)
-# The root is a mount of its own, because unshare(1), which tests call, cannot set the propagation of "/" otherwise.
+# The root must be a separate mount. Otherwise unshare(1), which tests call, cannot set the propagation of "/".
 mount --bind "$root" "$root"
 child=
 clean_up() {
   trap '' INT TERM
   if [[ -n $child ]]; then kill -TERM -- "-$child" 2>/dev/null || true; fi
-  # What is mounted must be gone before anything is removed: the machine's own folders lie behind it.
+  # All mounts must be removed before any file is removed, because they give access to the folders of this machine.
   local place
   while read -r place; do umount -l "$place"; done < <(awk -v root="$root" 'index($2 "/", root "/") == 1 { print $2 }' /proc/self/mounts | sort -r)
   rm -rf --one-file-system "$root"
@@ -46,7 +46,7 @@ debian_root "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/dev/shm" 2>/dev/null || true
-# show FOLDER PLACE: the fresh machine sees the folder read-only in that place.
+# show FOLDER PLACE: mounts the folder read-only at PLACE in the fresh machine.
 show() { mkdir -p "$root$2" && mount --bind "$1" "$root$2" && mount -o remount,bind,ro "$root$2"; }
 IFS=: read -r -a bound <<<"${PENSTOCK_FRESH_BIND:-}"
 for folder in "${bound[@]}"; do
@@ -60,7 +60,8 @@ if [[ -d $checkout/../shared ]]; then show "$(realpath "$checkout/../shared")" /
 git -c safe.directory="$checkout" clone --quiet --no-hardlinks "file://$checkout" "$root/srv/penstock"
 echo "== made in $((SECONDS - begin)) s; running: $*"
 
-# A session of its own: an interrupt ends all of its processes, and nothing of this machine's terminal reaches it.
+# The command runs in a session of its own. An interrupt ends all of its processes, and it has no access to the
+# terminal of this machine.
 setsid --wait env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
   chroot "$root" /bin/sh -c 'cd /srv/penstock && exec "$@"' sh "$@" </dev/null &
 child=$!

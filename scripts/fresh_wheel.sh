@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tries a wheel as a newcomer does, in a fresh minimal Debian 12: pip install, five lines of Python, a picture in a file.
+# Tests a wheel in a fresh minimal Debian 12 in the same way as a new user: pip install, five lines of Python, and a
+# picture in a file.
 #   scripts/fresh_wheel.sh [WHEEL]     default: the newest wheel of the machine's Python in build/wheels (scripts/wheel.sh)
 # Needs root and debootstrap. The wheel must fit the Python of Debian 12, which is 3.11.
 set -euo pipefail
@@ -26,7 +27,7 @@ LINES
   grep -q "^<svg" timeline.svg
   grep -q "<html" timeline.html
   /tmp/try/bin/penstock show --schedule 1f1b --pp-size 4 --num-microbatches 8
-  # What needs another package says so.
+  # A function that needs another package must say so.
   ! /tmp/try/bin/python -c "import penstock_sim as ps; ps.simulate(schedule=\"1f1b\", pp_size=2, num_microbatches=2).timeline()" 2>error
   grep -q pandas error
   /tmp/try/bin/pip uninstall --quiet --yes penstock-sim

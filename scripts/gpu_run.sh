@@ -4,9 +4,10 @@
 # With an NCCL of 2.30 or newer in BUNDLE/nccl/libnccl.so.2, ranks also share the GPU over NCCL (a rehearsal).
 # The rehearsal begins with 1F1B of two ranks. PARTS says what follows; PARTS=losses takes about a minute, and
 # PARTS=recorder records schedules of torch.distributed.pipelining.
-# Steps come in the order of their worth. Each has a time limit of its own: one that fails or is late costs its own time
-# alone. A line for each step goes to $OUT/summary.txt, and after each step $OUT/all.tar holds all that was written.
-# Exit: 0 when every step that was begun has ended with 0 or 77 (skipped); 1 otherwise.
+# The most important steps come first. Each step has its own time limit, so a step that fails or is too slow costs
+# only its own time. $OUT/summary.txt gets a line for each step. After each step, $OUT/all.tar contains all files that
+# have been written. The exit code is 0 if every step that was begun has ended with 0 or 77 (skipped), and 1
+# otherwise.
 set -uo pipefail
 : "${OUT:?the folder that results go to}"
 bundle=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -69,7 +70,7 @@ compared() {
   return "$status"
 }
 
-# The same of several "SCHEDULE K M V"; fails when one of them fails, after all have been tried.
+# Does the same for several "SCHEDULE K M V". Tries all of them, and then fails if one of them has failed.
 all_compared() {
   local row status=0
   for row in "$@"; do
@@ -111,7 +112,7 @@ stop_mps() {
   unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 }
 
-# Prints what may explain that a rank cannot use the GPU.
+# Prints information that may explain why a rank cannot use the GPU.
 diagnosis() {
   ulimit -a
   free -m
@@ -131,8 +132,9 @@ two_ranks() {
   return $status
 }
 
-# Runs schedules with four ranks over NCCL. Uses the first number of hardware queues a rank with which 1F1B works under
-# MPS, whose clients share those of the GPU; runs without MPS if none works.
+# Runs schedules with four ranks over NCCL. Under MPS, the clients share the hardware queues of the GPU. The script
+# tries several numbers of queues for each rank, and uses the first one with which 1F1B works. If none works, it runs
+# without MPS.
 four_ranks() {
   local queues found="" status=0 row
   for queues in ${CUDA_MPS_PIPE_DIRECTORY:+8 4 2 1} alone; do
@@ -162,7 +164,7 @@ four_ranks() {
   return $status
 }
 
-# Runs schedules whose receives wait in line behind sends, with and without NCCL's launch order.
+# Runs schedules in which receives wait behind sends, with and without NCCL's launch order.
 launch_order() {
   local status=0 row
   export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-8}
@@ -185,7 +187,8 @@ grouped() {
   return $status
 }
 
-# Records schedules of torch.distributed.pipelining with two ranks on the GPU. The NCCL that allows it replaces torch's.
+# Records schedules of torch.distributed.pipelining with two ranks on the GPU. An NCCL that allows this replaces the
+# NCCL of torch.
 recorder() {
   env LD_PRELOAD="$BUNDLE/nccl/libnccl.so.2" NCCL_MULTI_RANK_GPU_ENABLE=1 timeout -k 5 60 \
     python3 -W ignore "$BUNDLE/pytorch/record_schedules.py" "$PENSTOCK" "$BUNDLE/pytorch/recorder.py" \
@@ -205,8 +208,9 @@ recorders() {
   return $status
 }
 
-# Runs schedules over NCCL with all ranks on one GPU. Uses the first of four settings with which two ranks work: MPS
-# lets the processes run at the same time; without it the GPU gives each a slice of time, so forwards take longer here.
+# Runs schedules over NCCL with all ranks on one GPU. Uses the first of four settings with which two ranks work. With
+# MPS, the processes run at the same time. Without MPS, the GPU gives each process a slice of time, so the forwards
+# take longer here.
 rehearsal() {
   [[ -e $BUNDLE/nccl/libnccl.so.2 ]] || { echo "skipped: no nccl/libnccl.so.2 in the bundle"; return 77; }
   export LD_LIBRARY_PATH=$BUNDLE/nccl:$LD_LIBRARY_PATH NCCL_DEBUG=WARN BACKEND=nccl PREFIX=nccl- EACH=30
@@ -272,7 +276,7 @@ rows() {
 
 step 00-machine 15 'nvidia-smi; uname -r; ldd "$(command -v penstock-cuda)" | grep "not found"; penstock-cuda --version'
 step 01-selftest 60 '"$PENSTOCK" selftest'
-# A test starts the program anew by its path.
+# A test starts the program again by its path.
 step 02-device-tests 90 '"$(command -v backend_cuda_tests)" --gtest_brief=1 --gtest_filter=-*SeveralGpus*:GpuExecutable*'
 step 10-schedules-K4 110 "all_compared $(rows 4)"
 step 11-schedules-K2-K8 40 'all_compared "1f1b 2 4 1" "zb-h1 2 4 1" "1f1b 8 16 1" "interleaved 8 16 2"'
@@ -294,12 +298,12 @@ for file in "$bundle"/gpu-*.yaml; do
     done
     exit $status'
 done
-# 0: all predictions hold; 1: one misses; 5: the machine is too noisy to tell.
+# The exit code is 0 if all predictions hold, 1 if one does not, and 5 if the machine is too noisy to decide.
 for name in gpu-mlp gpu-transformer; do
   step "36-validate-$name" 150 '"$PENSTOCK" validate "$BUNDLE/'"$name"'.yaml" --schedule gpipe,1f1b,zb-h1,naive \
     --num-microbatches 8,16 --rounds 5 --backend "$BACKEND" --quiet -o "validate-'"$name"'.json"'
 done
-# 800 million weights: the processes must be ready within ten seconds.
+# The network has 800 million weights. The processes must be ready within ten seconds.
 step 37-large-network 60 'began=$(date +%s%N)
   "$PENSTOCK" run "$BUNDLE/gpu-mlp.yaml" --set model.network.mlp.width=7168 --set training.micro_batch_size=256 \
     --backend "$BACKEND" --warmup 0 --repeats 1 --timeline --quiet -o large.json -o large.txt || exit 1

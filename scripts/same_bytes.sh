@@ -38,13 +38,13 @@ penstock simulate --schedule 1f1b --pp-size 2 --num-microbatches 2 --set model.s
 COMMANDS
 }
 
-# said_by EXECUTABLE LOCALE FOLDER: runs them all, and leaves what they say and write in the folder.
+# said_by EXECUTABLE LOCALE FOLDER: runs all commands, and stores their output and files in the folder.
 said_by() {
   local executable=$1
   rm -rf "$3" && mkdir -p "$3" && cd "$3"
   penstock() { "$executable" "$@"; }
   commands | while read -r command; do
-    # A locale that is not there would be the C one: LOCPATH is where the script has made them.
+    # A missing locale would be replaced by C. LOCPATH is the folder in which the script has made the locales.
     (export LC_ALL=$2; eval "$command") >>said 2>>complained </dev/null || echo "exit $? of $command" >>said
   done
 }

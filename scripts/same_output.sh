@@ -106,10 +106,10 @@ for ((number = $(find "$scenarios" -type f | wc -l); number < wanted; ++number))
 
 # --- the runs ------------------------------------------------------------------------------------------------
 
-# said_by EXECUTABLE SCENARIO FOLDER: runs all commands, and leaves what they print and write in FOLDER.
+# said_by EXECUTABLE SCENARIO FOLDER: runs all commands, and stores their output and files in FOLDER.
 said_by() {
   local penstock=$1 scenario=$2 folder=$3
-  # A library's scenario is a file that names it, as it refers to files beside it.
+  # A scenario of the library refers to files beside it. It is therefore given as a file that contains its name.
   [[ $scenario == *.yaml ]] || scenario=$(cat "$scenario")
   mkdir -p "$folder" && cd "$folder"
   run() {

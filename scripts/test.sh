@@ -25,7 +25,7 @@ check() {
   fi
 }
 
-# Prints what failed once more, because a log is often read from its end.
+# Prints the failures again at the end, because a log is often read from its end.
 finish() {
   if ((failed > 0)); then
     step "what failed"
@@ -41,10 +41,12 @@ sources() {
 }
 format_check() { sources | xargs -0 clang-format-19 --dry-run -Werror; }
 
-# Configured anew each time, because scripts/demo.sh and scripts/wheel.sh leave the tests out of the same folder.
+# The build is configured again each time, because scripts/demo.sh and scripts/wheel.sh configure the same folder
+# without tests.
 build_all() { cmake --preset dev && cmake --build --preset dev; }
 
-# Configured again, because which headers have no source that shows them is found out then.
+# The build is configured again, because the configuration determines which headers no source of the same name
+# includes first.
 header_check() { cmake --preset dev >/dev/null && cmake --build --preset dev --target all_verify_interface_header_sets; }
 
 install_check() {
@@ -55,15 +57,15 @@ install_check() {
     "$prefix/bin/penstock" --version
 }
 
-# A part of the sanitizers' checks that is built in few seconds, on what reads bytes of others. CONTRIBUTING.md says how
-# all of them are run on all tests.
+# Runs the sanitizers on the readers of external bytes only, because this build takes few seconds. CONTRIBUTING.md
+# says how to run all sanitizers on all tests.
 sanitized_readers() {
   { [[ -f build/asan-part/build.ninja ]] || cmake --preset asan-part >/dev/null; } &&
     cmake --build --preset asan-part --target fuzz_tests && build/asan-part/bin/fuzz_tests
 }
 
-# The same of the thread sanitizer, on threads that stand for ranks and on sockets. What it slows down are tests of short
-# deadlines, which are left out.
+# Runs the thread sanitizer on tests of ranks in threads and of sockets. Tests with short deadlines are left out,
+# because the sanitizer makes the program slower.
 threads_watched() {
   { [[ -f build/tsan-part/build.ninja ]] || cmake --preset tsan-part >/dev/null; } &&
     cmake --build --preset tsan-part --target backend_tests &&
@@ -71,8 +73,9 @@ threads_watched() {
       --gtest_filter='ThreadRun*:Transport*:RunningAttacks*:SocketLoop*:SocketTransport*-*Deadline*'
 }
 
-# Prints the Pythons of which wheels are made: this machine's, and the first from 3.12 on that is at hand. Such a Python
-# makes the wheel of the stable interface, whose name has cp312-abi3. The second wheel compiles the module and links anew.
+# Prints the Pythons for which wheels are made: that of this machine, and the first one of version 3.12 or newer that
+# is found. The latter makes the wheel for the stable interface, with cp312-abi3 in its name. The second wheel
+# compiles the module and links again.
 pythons_of_wheels() {
   echo python3
   local python
@@ -90,7 +93,7 @@ wheels_check() {
   scripts/wheel.sh "${pythons[@]}"
 }
 
-# Counts what CTest's report says: passed are those that neither failed nor were skipped.
+# Counts the tests of CTest's report. A test has passed if it has neither failed nor been skipped.
 count_tests() {
   local suite total failures skipped
   suite=$(tr '\n\t' '  ' <"$1" | grep -m1 -o '<testsuite [^>]*')
@@ -102,7 +105,7 @@ count_tests() {
   if ((failures > 0)); then failures_report+=("$(failed_tests "$1")"); fi
 }
 
-# Prints the name and the last lines of each test that CTest's report calls failed.
+# Prints the name and the last lines of each test that has failed according to CTest's report.
 failed_tests() {
   python3 - "$1" <<'PYTHON'
 import sys
@@ -139,11 +142,11 @@ if ((failed > failed_before)); then finish; fi
 check "clang-tidy" scripts/tidy.sh --together "$build"
 check "headers compile alone" header_check
 run_tests all-but-timing --label-exclude timing
-# Measured times on a machine that others use, too: the best of three runs counts.
+# Other programs also use the machine on which times are measured, so the best of three runs counts.
 run_tests timing --label-regex timing --repeat until-pass:3
 check "install and use" install_check
 check "pages of the C++ interface" scripts/api_pages.sh "$build/api"
-# The wheel is made of build/release, which scripts/demo.sh has built where CI calls this script.
+# The wheel is made from build/release. In CI, scripts/demo.sh has built it before this script runs.
 check "Python wheels in an empty environment" wheels_check
 check "readers under sanitizers" sanitized_readers
 check "threads under the thread sanitizer" threads_watched

@@ -45,10 +45,11 @@ rm -rf "$stamps/wanted"
 mkdir -p "$stamps/wanted" "$stamps/clean"
 settings=$({ cat .clang-tidy; echo "$checks"; echo "$wheel"; grep CMAKE_CXX_FLAGS: "$build/CMakeCache.txt"; } | sha256sum | cut -c1-64)
 
-# Writes how each source is compiled, and what its clean run depends on: a file a source (its path with % for /), of the
-# digests of the settings, of itself and of all headers of the project that it reaches. A digest takes what a file includes
-# of the project without folders and in alphabetical order. Where the build compiles many sources together, a "source" is
-# the file that CMake has written to include them, or without --together each of those.
+# Writes the command that compiles each source. Also writes a file for each source, with the data on which a clean run
+# depends. The name of the file is the path of the source with % in place of /. The file has the digests of the settings,
+# of the source, and of all headers of the project that the source reaches. In a digest, the includes of project files are
+# without folders and in alphabetical order. The build compiles many sources together. With --together, such a "source"
+# is the file that CMake has written to include them, and otherwise each of them.
 python3 - "$build/compile_commands.json" "$stamps" "$settings" "$together" <<'PYTHON'
 import hashlib, json, pathlib, re, sys
 
@@ -106,7 +107,7 @@ for source in map(pathlib.Path, checked):
     (stamps / "wanted" / name).write_text("\n".join([settings] + depends) + "\n")
 PYTHON
 
-# A clean run leaves a file whose name is the digest of all that.
+# A clean run creates a file. Its name is the digest of all these data.
 key_of() { sha256sum <"$stamps/wanted/$1" | cut -c1-64; }
 
 shopt -s nullglob

@@ -34,7 +34,7 @@ value() { sed -n "s/^ *\"$1\": \([^,]*\),\{0,1\}$/\1/p" "$2"; }
 # column KEY FILE: the values of a column of CSV without quotes.
 column() { awk -F, -v key="$1" 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i == key) at = i; next } { print $at }' "$2"; }
 
-# Puts a copy of the tree in its place. What is written from now on goes to the folder $1.
+# Mounts a copy of the tree over the tree. From then on, all changes are written to the folder $1.
 copy_tree() {
   mkdir -p "$1/changed" "$1/work"
   cd /
@@ -62,7 +62,8 @@ training: {micro_batch_size: 1}
 YAML
 }
 
-# run_all NAME [FLAG ...]: the scenario in every way to run. NAME.json is the plain run, which streams and jumps.
+# run_all NAME [FLAG ...]: runs the scenario with every engine and output. NAME.json is the plain run, which streams
+# and jumps.
 run_all() {
   local name=$room/$1
   shift
@@ -76,7 +77,8 @@ run_all() {
   "$penstock" simulate "$room/small.yaml" "$@" --num-microbatches 12 --json >"$name.short.json"
 }
 
-# invariants_and_page KEY: a wrong value of every row is refused, and the page of figures has the row.
+# invariants_and_page KEY: checks that a wrong value of the figure is refused, and that the page of figures has its
+# row.
 invariants_and_page() {
   "$build/bin/report_tests" --gtest_brief=1 --gtest_filter='FigureRows.*' >"$room/tests.txt" &&
     echo "  ok invariants, JSON, CSV and tables of every row" || fail "$(cat "$room/tests.txt")"
@@ -100,7 +102,7 @@ check_new_figure() {
   invariants_and_page $key
 }
 
-# A sweep has no figures of ranks, which its points do not compute.
+# A sweep has no figures of ranks, because its points do not compute them.
 check_new_maximum() {
   local key=peak_waiting_weight_gradients plain
   run_all maximum

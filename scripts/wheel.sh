@@ -2,8 +2,9 @@
 # Makes the wheel of the Python package penstock-sim and tries it in an empty virtual environment:
 #   scripts/wheel.sh [PYTHON ...]     default: python3; one wheel for each, cp312 and newer share one
 # The tests of the package run with numpy, pandas and dask.distributed. A test that is skipped fails the script.
-# The wheels come into build/wheels, with the libraries that they need in them (auditwheel). A wheel has at most 9 MB.
-# The module is linked of the objects of build/release, so after scripts/demo.sh a wheel takes about a minute.
+# The wheels are written to build/wheels and contain the libraries that they need (auditwheel). A wheel has at most 9
+# MB. The module is linked from the objects of build/release. If scripts/demo.sh has built them, a wheel takes about a
+# minute.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds scripts/gpu_run.sh to its promise: a step that fails, is killed or is late costs its own time alone, and what the
-# others wrote is kept. gpu_run_test.sh SOURCE SCRATCH: the programs of the bundle are small scripts here.
+# Tests scripts/gpu_run.sh: a step that fails, is killed or is too slow costs only its own time, and the output of the
+# other steps is preserved. In gpu_run_test.sh SOURCE SCRATCH, small scripts replace the programs of the bundle.
 set -euo pipefail
 source=$1 scratch=$2
 export PARTS="schedules losses four-ranks launch-order groups"  # without the recorder, which needs torch
@@ -36,7 +36,7 @@ expect '^took .*; 3 steps failed$'
 tar -xOf "$scratch/out/all.tar" ./validation.md | grep -q 'a row' || fail "the killed step's rows are lost"
 [[ $(tar -xOf "$scratch/out/all.tar" ./10-schedules-K4.log | wc -l) == 23 ]] || fail "expected 23 schedules"
 
-# Ranks share a GPU only with an NCCL in the bundle, and first without MPS where there is none.
+# Ranks share a GPU only if the bundle has an NCCL. If there is no MPS, they first run without it.
 rm -rf "$scratch/out"
 OUT=$scratch/out STEPS='35' "$scratch/bundle/gpu_run.sh" >/dev/null
 expect '^35-nccl-rehearsal +exit +77 .* skipped: no nccl/libnccl.so.2 in the bundle$'
@@ -81,7 +81,7 @@ grep -q '^nccl-1f1b-K4 .* rank 3: out of memory$' <<<"$log" || fail "expected th
 tar -tf "$scratch/out/all.tar" ./failed-nccl-K4-8.txt >/dev/null || fail "expected a diagnosis"
 grep -q '^pipeline .* loss 0.5 over NCCL, 0.5 over copies$' <<<"$log" || fail "expected the losses of both backends"
 
-# Where no time is left a step is not begun, and says so.
+# If no time is left, a step is not begun, and the script prints this.
 rm -rf "$scratch/out"
 OUT=$scratch/out LIMIT=1 STEPS='00' "$scratch/bundle/gpu_run.sh" >/dev/null
 expect '^00-machine +not begun: no time is left$'

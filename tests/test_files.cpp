@@ -1,6 +1,7 @@
-// This is the one source of the tests that knows where the checkout lies. The build passes the folder to it
-// alone, so that a compiler cache serves every checkout. Scratch folders get drawn names (mkdtemp), so that
-// tests of several users and processes do not meet.
+// Finds the files of the checkout. Only this source file of the tests gets the path of the checkout from the
+// build. Other source files therefore do not depend on the path, and a compiler cache works for every
+// checkout. Names of scratch folders are random (mkdtemp), so that tests of several users and processes use
+// different folders.
 
 #include "tests/test_files.hpp"
 

@@ -1,5 +1,5 @@
 #pragma once
-// Files that tests read and write: those of the checkout, those of the reference material, and scratch
+// Files that tests read and write: files of the checkout, files of the reference material, and scratch
 // folders.
 
 #include <algorithm>
@@ -12,22 +12,23 @@
 
 namespace penstock {
 
-/// The absolute path of a file or folder that is named from the source root; of the root itself where empty.
+/// Returns the absolute path of a file or folder. `relative` is its path from the source root. If it is
+/// empty, returns the path of the root.
 std::string source_path(std::string_view relative = {});
 
-// Where a test may write files.
+// Folders in which tests may write files.
 
-/// A new folder, which goes with all that is in it.
+/// A new folder. The destructor removes it with all its files.
 class ScratchFolder {
  public:
-  /// Throws std::system_error when none can be made.
+  /// Creates the folder. Throws std::system_error if this fails.
   ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
   ~ScratchFolder();
 
   const std::filesystem::path& path() const { return path_; }
-  /// The path of a file in it, which has `text` after this.
+  /// Writes a file with this text into the folder, and returns its path.
   std::filesystem::path write(std::string_view name, std::string_view text) const;
 
  private:
@@ -38,7 +39,7 @@ class ScratchFolder {
 
 namespace penstock::test {
 
-// Reading files in tests, and where the reference material lies beside a checkout that has it.
+// Reads files in tests. The reference material, if there is any, is in a folder beside the checkout.
 
 inline const std::filesystem::path kReference = source_path("../shared/reference");
 
@@ -49,7 +50,8 @@ inline std::string text_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-/// The files of `folder` whose names end in `ending`, sorted; none when there is no such folder.
+/// Returns the sorted files of `folder` whose names end in `ending`. Returns an empty list if there is no
+/// such folder.
 inline std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
                                                    std::string_view ending) {
   std::vector<std::filesystem::path> files;

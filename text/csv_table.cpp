@@ -125,7 +125,7 @@ CsvRow CsvReader::read_row() {
   while (!at_line_end()) {
     row.cells.push_back(read_cell());
     if (at_line_end()) break;
-    ++at_;  // the comma
+    ++at_;  // skips the comma
     // A comma at the end of a line is followed by one more cell, which is empty.
     if (at_line_end()) row.cells.emplace_back();
   }

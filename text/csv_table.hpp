@@ -1,6 +1,6 @@
 #pragma once
-// Reads rows of comma-separated values like Python's csv module (in its "excel" dialect). csv_table.hpp
-// reads files in which the first row names the columns.
+// Reads rows of comma-separated values like Python's csv module (in its "excel" dialect). The first row of a
+// CsvTable names the columns.
 
 #include <cstddef>
 #include <map>

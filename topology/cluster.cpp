@@ -8,7 +8,7 @@
 //   n = 3    0>1  0>2  1>0  1>2  2>0  2>1        a (n - 1) + b, less 1 if b > a
 //             0    1    2    3    4    5
 //
-// Tested by route_test.cpp, route_reference_test.cpp and cluster_error_test.cpp.
+// Tests: route_test.cpp and cluster_test.cpp of tests/topology/.
 
 #include "topology/cluster.hpp"
 

@@ -1,7 +1,6 @@
 #pragma once
 // Defines a cluster: devices, directed links, and the routes between devices. Clusters are made by
-// presets.hpp, by ClusterBuilder, and by scenarios/ from YAML files. The engines use them. cluster.hpp
-// computes the routes.
+// presets.hpp, by ClusterBuilder, and by scenarios/ from YAML files. The engines use them.
 
 #include <algorithm>
 #include <array>

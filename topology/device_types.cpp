@@ -27,23 +27,21 @@
 //
 //   A800      NVIDIA's A800 data sheet: an A100 with NVLink of 400 GB/s in both directions together
 //   H800      NVIDIA's H800 data sheet: an H100 with NVLink of 400 GB/s in both directions together
-//   H20       reports of NVIDIA's data sheet for server makers (SemiAnalysis, 2023): 148 TFLOP/s in bf16, 296
-//   in
-//             fp8, 96 GB, 4.0 TB/s, NVLink of 900 GB/s, 78 multiprocessors
+//   H20       reports of NVIDIA's data sheet for server makers (SemiAnalysis, 2023): 148 TFLOP/s in bf16,
+//             296 in fp8, 96 GB, 4.0 TB/s, NVLink of 900 GB/s, 78 multiprocessors
 //   L40S      NVIDIA's L40S data sheet: 362.05 TFLOP/s in bf16, 733 in fp8, 48 GB, 864 GB/s, no NVLink, PCIe
-//   4 with
-//             16 lanes (64 GB/s in both directions together), 142 multiprocessors (568 tensor cores)
+//             4 with 16 lanes (64 GB/s in both directions together), 142 multiprocessors (568 tensor cores)
 //   MI300X    AMD's MI300X data sheet: 1307.4 TFLOP/s in bf16, 2614.9 in fp8, 192 GB, 5.3 TB/s, 304 compute
-//   units,
-//             seven Infinity Fabric links of 128 GB/s in both directions together
+//             units, seven Infinity Fabric links of 128 GB/s in both directions together
 //   MI325X    AMD's MI325X data sheet: as MI300X, with 256 GB and 6.0 TB/s
 //   TPU v5p   Google Cloud's documentation of TPU v5p: 459 TFLOP/s in bf16, 95 GiB, 2765 GB/s, interconnect
-//   of
-//             1200 GB/s in both directions together, network of 50 Gb/s a chip, 4 chips a host, pods of 8960
+//             of 1200 GB/s in both directions together, network of 50 Gb/s a chip, 4 chips a host, pods of
+//             8960 chips
 //
-// Assumptions for these seven: a network card of 400 Gb/s (200 Gb/s for A800 and L40S, Google's figure for
-// TPU v5p), no part of the memory that the driver reserves beyond that of the device with the same chip, and
-// no sustained factor but for H800, which has the chip of H100. A TPU's torus counts as one domain.
+// Three values of these seven are assumptions. The network card has 400 Gb/s, or 200 Gb/s for A800 and L40S;
+// the figure of TPU v5p is Google's. The driver reserves no more memory than on the device with the same
+// chip. Only H800 has a sustained factor, because it has the chip of H100. A TPU's torus counts as one
+// domain.
 //
 // Tested by preset_test.cpp.
 

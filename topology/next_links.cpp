@@ -8,7 +8,7 @@
 // If all devices have direct links to the destination and no detour can be better, only these links are
 // compared. In a cluster with n(n-1) links, searches would take a time proportional to n^3.
 //
-// Tested by route_test.cpp, and by route_reference_test.cpp, which compares with all paths.
+// Tests: tests/topology/route_test.cpp, which also compares with all paths.
 
 #include "topology/cluster.hpp"
 
@@ -82,8 +82,8 @@ struct Network {
   std::int32_t device_count = 0;
   std::int32_t node_count = 0;
   BackwardGraph backward;
-  std::vector<std::int64_t> least_latency_out;  // by node: the least latency of its outgoing links
-  std::vector<std::int64_t> least_latency_in;   // by node: the least latency of its incoming links
+  std::vector<std::int64_t> least_latency_out;  // least latency of the outgoing links of each node
+  std::vector<std::int64_t> least_latency_in;   // least latency of the incoming links of each node
 };
 
 Network network(std::span<const Link> links, std::int32_t device_count, std::int32_t node_count) {

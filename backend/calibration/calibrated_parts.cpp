@@ -4,9 +4,8 @@
 //
 //     overhead = o        figure = d - o        duration of m times as many samples = o + m (d - o)
 //
-// For every value of o, each kind is exact at the file's own microbatch size. o is chosen so that the sum of
-// squared relative errors at the other sizes, over all kinds of the stage, is smallest. y is the measured
-// time:
+// At the file's own microbatch size, this is exact for every o. For the other sizes, o is chosen by least
+// squares of the relative errors of all kinds of the stage. y is the measured time:
 //
 //     residual = (o (1 - m) + m d - y) / y,   o = sum (1 - m)(y - m d) / y^2  /  sum (1 - m)^2 / y^2
 //

@@ -87,7 +87,7 @@ struct Measurement {
   CalibrationSamples samples;
   std::string engine;
   std::vector<std::string> notes;
-  std::vector<Bytes> peak_bytes;  // by rank; empty if the modules report no memory
+  std::vector<Bytes> peak_bytes;  // peak memory of each rank; empty if the modules report no memory
   double spread = 0;              // the largest spread of any kind's durations
 };
 
@@ -124,8 +124,8 @@ struct MeasurementPlan {
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
                                        const CalibrationRun& run, const BytesOfStages& bytes_of) {
-  // If both forms of the backward are measured, each form occurs only in every second microbatch. Therefore
-  // twice as many microbatches are needed.
+  // If both forms of the backward are measured, each form occurs only in every second microbatch. So twice as
+  // many microbatches are needed.
   const std::int32_t turns = plan.backward == BackwardForm::both ? 2 : 1;
   // When a busy pipeline drains, some ranks are idle. Therefore the program runs more microbatches than it
   // measures.
@@ -386,7 +386,7 @@ std::vector<Action> with_backward_form(const std::vector<Action>& list, Backward
   return formed;
 }
 
-/// An algorithm that merges the action lists of the stages into one list for each rank. It works in rounds.
+/// A merger of the stages' action lists into one list for each rank.
 class Merge {
  public:
   Merge(std::vector<std::vector<Action>> lists, std::int32_t microbatches)
@@ -447,9 +447,9 @@ class Merge {
       gradient_done_[index(action.stage)][index(action.microbatch)] = true;
   }
 
-  std::vector<std::vector<Action>> lists_;  // action list of each stage
-  std::vector<std::size_t> next_;           // by stage: the number of its actions that are already merged
-  std::vector<std::vector<bool>> forward_done_;  // by stage and microbatch: true if F has run
+  std::vector<std::vector<Action>> lists_;       // action list of each stage
+  std::vector<std::size_t> next_;                // number of actions of each stage that are already merged
+  std::vector<std::vector<bool>> forward_done_;  // true if F has run, for each stage and microbatch
   std::vector<std::vector<bool>> gradient_done_;
 };
 

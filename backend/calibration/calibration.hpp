@@ -1,7 +1,7 @@
 #pragma once
 // Measures how long the actions and links of a scenario take on this machine. The measurement runs its own
-// programs, on the scenario's stages and placement. calibration.hpp prints the measured figures and
-// writes them to a file that a scenario can name.
+// programs, on the scenario's stages and placement. The measured figures are printed and written to a file
+// that a scenario can name.
 
 #include <array>
 #include <cstddef>
@@ -30,7 +30,7 @@ namespace penstock {
 /// The number of ranks that work while an action is measured.
 enum class CalibrationLoad : std::uint8_t {
   // Only one rank works at a time: one microbatch passes forward and backward through all stages (schedule
-  // "naive"), and a STEP follows.
+  // "naive"). A STEP follows.
   alone,
   busy,  // all ranks work; the stages run a 1F1B schedule
 };
@@ -65,8 +65,7 @@ tl::expected<Experiment, UserError> calibration_experiment(const Scenario& scena
 /// The action kinds that are measured in addition to F and STEP.
 enum class CalibrationKinds : std::uint8_t {
   needed,  // only the kinds that the scenario's program uses
-  all,     // B, I and W, so that the file serves schedules with whole and with split backward passes. B is
-           // measured in one program, and I and W in another.
+  all,     // B, I and W, for schedules with whole and with split backward passes
 };
 template <>
 inline constexpr auto kEnumWords<CalibrationKinds> = std::to_array<EnumWord<CalibrationKinds>>(
@@ -96,7 +95,7 @@ using CalibrationRun = std::function<tl::expected<Result, UserError>(const Exper
 struct KindAtSize {
   std::int64_t micro_batch_size = 1;
   Spread alone{};
-  Spread busy{};  ///< without samples for STEP, which is measured alone only
+  Spread busy{};  ///< STEP has no samples here, because it is only measured alone
 };
 
 struct KindCalibration {
@@ -141,8 +140,8 @@ struct Calibration {
   /// message.
   Spread alone_launch{};
   Spread busy_launch{};
-  std::vector<std::vector<KindCalibration>> stages{};  ///< by stage; in each stage sorted by kind
-  std::vector<LinkCalibration> links{};                ///< only the kinds of links that the program uses
+  std::vector<std::vector<KindCalibration>> stages{};  ///< kinds of actions of each stage, sorted by kind
+  std::vector<LinkCalibration> links{};                ///< kinds of links that the program uses
   /// The peak memory of each rank in the run with load `busy` at the smallest microbatch size. Empty if the
   /// stage modules report no memory.
   std::vector<Bytes> peak_bytes{};

@@ -91,7 +91,7 @@ struct CountedMicrobatches {
 CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experiment,
                               const CountedMicrobatches& counted);
 
-// The options for measuring the layers of a network (torch/network_family.hpp).
+// The options for measuring the layers of a network (backend/torch/networks.hpp).
 
 struct ProfileOptions {
   std::int64_t samples = 1;  ///< number of samples in the measured microbatch; >= 1

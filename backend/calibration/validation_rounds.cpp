@@ -5,8 +5,9 @@
 //     error of a round = makespan that simulate() finds with the source's means / measured makespan - 1
 //
 // The mean error has an interval over the rounds, and the verdict follows from both. A case is also predicted
-// from the means of its own run (replay). What remains then is not an error of the measured costs: waits that
-// no cost table has, and the variation of single actions. Tests: tests/backend/validation_rounds_test.cpp.
+// from the means of its own run (replay). The error that remains does not come from the measured costs. It
+// comes from waits that no cost table has, and from the variation of single actions. Tests:
+// tests/backend/validation_rounds_test.cpp.
 
 #include "backend/calibration/validation_rounds.hpp"
 

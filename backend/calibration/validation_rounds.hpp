@@ -56,7 +56,7 @@ struct ValidationCase {
 struct ValidationOptions {
   std::int32_t rounds = 5;    ///< number of rounds that count, >= 2
   std::int32_t samples = 20;  ///< number of actions of each kind that the source measures in a round
-  double tolerance = 0.05;    ///< largest mean error that holds
+  double tolerance = 0.05;    ///< largest mean error of a case that holds
   std::uint64_t seed = 1;     ///< decides the order in each round
   /// A function that is called after each measurement of the source program or of a case. It receives the
   /// number of finished measurements and the number of all measurements. May be empty.
@@ -67,7 +67,8 @@ struct ValidationOptions {
 enum class ValidationVerdict : std::uint8_t {
   holds,    // the interval lies within the tolerance
   misses,   // the interval lies outside of it
-  unclear,  // the interval reaches over its edge: this machine is too noisy for this number of rounds
+  unclear,  // the interval contains an end of the tolerance: this machine is too noisy for this number of
+            // rounds
 };
 template <>
 inline constexpr auto kEnumWords<ValidationVerdict> =
@@ -91,7 +92,7 @@ struct ValidatedCase {
   std::string name;
   double predicted_ns = 0;  ///< mean over the rounds
   double measured_ns = 0;   ///< mean over the rounds
-  MeanInterval error{};     ///< of predicted / measured - 1
+  MeanInterval error{};     ///< interval of predicted / measured - 1
   /// The mean over the rounds of |measured in a round / measured in the round before - 1|. No prediction
   /// can be more exact than this.
   double noise_floor = 0;

@@ -8,9 +8,9 @@
 //     edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
 //
 // The simulation has no limit of slots, so the number that it uses is sufficient for every other order of the
-// threads. A thread waits at a WAIT, and at a group of transfers unless it is a GROUP_NOWAIT, until all of
-// its transfers are enqueued. A transfer whose RECV is in a group is enqueued when both ranks have reached
-// it.
+// threads. At a WAIT or a group of transfers, a thread waits until all transfers are enqueued. At a
+// GROUP_NOWAIT, it does not wait. A transfer whose RECV is in a group is enqueued when both ranks have
+// reached it.
 
 #include "backend/cuda/local_transport.hpp"
 
@@ -182,8 +182,8 @@ class ThreadWalk {
   // The number of ranks that have not yet reached each message, by message. For a collective, all members
   // count. For a transfer, the sender counts, and the receiver only if its RECV is in a group.
   std::vector<std::int32_t> missing_;
-  std::vector<bool> posted_;        // by first position of a group of transfers
-  bool has_posted_ = false;         // true if a group has been posted since the flag was cleared
+  std::vector<bool> posted_;  // true if the group of transfers that begins at the position has been posted
+  bool has_posted_ = false;   // true if a group has been posted since the flag was cleared
   std::vector<std::size_t> place_;  // index of each message in its edge's queue
   // The messages that each action sends, by position of the action.
   std::vector<std::vector<std::int32_t>> sent_by_;

@@ -374,7 +374,7 @@ void CudaLocalTransport::wait(std::int32_t message, std::int32_t rank) {
   const Ns latency = pace_at(parts_.pace.latency, message);
   if (latency == 0) return;
   // The stream of each member waits for the latency of the collective. The kernel must write the time of its
-  // end somewhere. No one reads this time, so it goes to scratch_.
+  // end somewhere. This time is not used, so it goes to scratch_.
   launch_hold_since(moments_.slot(end_slot(message)), on_device(latency, parts_.time_scale),
                     scratch_.slot(index(rank)), stream.stream);
 }

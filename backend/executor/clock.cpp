@@ -27,9 +27,8 @@ using std::chrono::steady_clock;
 
 constexpr nanoseconds kLongestNap = std::chrono::milliseconds(50);
 
-/// Converts a time on the run's clock to host time. The result is at most a century. Without this limit,
-/// 115 days at scale 1 000 would overflow 64 bits of nanoseconds. The present time plus a century does not
-/// overflow.
+/// Converts a time on the run's clock to host time. The result is limited to a century, so that it does not
+/// overflow 64 bits of nanoseconds when it is added to the present time.
 nanoseconds held_at(double scale, Ns time_ns) {
   constexpr nanoseconds kCentury = std::chrono::hours(24 * 365 * 100);
   const double held = static_cast<double>(time_ns) * scale;

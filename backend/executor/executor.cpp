@@ -187,7 +187,7 @@ Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, 
     span.start_ns -= first;
     span.end_ns -= first;
   }
-  // If there are no spans, `first` is not the time of any span, so it is not subtracted.
+  // A timeline without spans keeps its makespan, because `first` is then not the time of a span.
   timeline.makespan_ns -= timeline.spans.empty() ? 0 : first;
   return timeline;
 }

@@ -4,13 +4,13 @@
 //     thread   F0 F1 F2 F3 B0 ...                 drain
 //     queue       |F0   |F1   |  RECV  |B0   |          events show what has begun and ended
 //
-// How many launches an action makes is learned: it is the largest number that an action of its stage and kind
-// has made. While this number is not known, or if it is larger than the queue, the thread waits until all
-// earlier actions have ended and the messages of the new one have arrived. The queue then never stands still
-// while the thread launches, so that no launch can block for ever.
+// The assumed number of an action's launches is the largest number that an action of its stage and kind has
+// made so far. If no such action has run, or if the number is larger than the queue, the thread first waits
+// for all earlier actions and for the messages of the new one. The hardware can then run the action while the
+// thread still launches it, so that no launch blocks for ever.
 //
-// While the thread waits, it publishes the action that the hardware runs. The watchdog then does not take the
-// last submitted action for the running one. Tests: tests/backend/standin.
+// A waiting thread publishes the action that the hardware runs. So the watchdog does not mistake the last
+// submitted action for the running one. Tests: tests/backend/standin.
 
 #include "backend/executor/launch_ahead.hpp"
 
@@ -123,8 +123,7 @@ void LaunchAhead::wait_while(const std::function<bool()>& condition, const std::
 void LaunchAhead::follow() {
   while (ended_ < given()) {
     const std::int32_t position = positions_[index(ended_)];
-    // Until the action begins, the watchdog sees that the rank waits for the first message that the action
-    // needs.
+    // Before the action begins, the rank counts as waiting for the first message that the action needs.
     if (!has_begun_) {
       const std::int32_t wait = flat_.next_wait[index(position)];
       show(position, wait == kNone ? kNone : flat_.message[index(wait)]);
@@ -132,8 +131,8 @@ void LaunchAhead::follow() {
       has_begun_ = true;
     }
     show(position, kNone);
-    // If the thread still submits the action, no end of it has been enqueued, so the queue cannot be asked
-    // for one.
+    // While the thread still submits the action, its end is not enqueued, so the queue cannot be asked for
+    // it.
     if (ended_ == submitted_ || !queue_.has_ended(ended_)) return;
     has_begun_ = false;
     unfinished_ -= launches_[index(ended_)];

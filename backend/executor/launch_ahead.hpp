@@ -41,8 +41,8 @@ class LaunchAhead {
   /// Finds which submitted actions have begun and which have ended, and publishes this as the rank's
   /// progress. Never waits.
   void follow();
-  /// Records how many launches the last submitted group has made. The launches that the transport made after
-  /// the group are included.
+  /// Records the number of launches of the last submitted group. This includes the launches that the
+  /// transport made after the group.
   void count_last();
   /// Publishes the position of the rank and the message for which it waits, like RankWorker::stand_at(). If
   /// neither has changed, the time of the last progress stays the same.

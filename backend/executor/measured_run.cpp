@@ -52,9 +52,8 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
   return longest;
 }
 
-/// The shortest deadline for an action or message. A shorter one is not useful, because the supervisor checks
-/// only every millisecond or less often. It also ignores a check after a pause that is longer than the
-/// deadline. In addition, messages between processes take time that the costs do not include.
+/// The shortest deadline for an action or message. The supervisor checks for late ranks at intervals of a
+/// millisecond or more. In addition, messages between processes take time that the costs do not include.
 constexpr std::chrono::milliseconds kShortestDeadline(10);
 
 /// The shortest time to wait until all processes have joined. A launcher starts the processes one after the

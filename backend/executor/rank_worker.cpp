@@ -214,7 +214,7 @@ void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
   switch (action.kind) {
     case ActionKind::forward:
       with_outputs.outputs = takers_of(neighbours_, action.stage, Flow::activation).size();
-      // If an R recomputes the activations later, the module must store only the input.
+      // If an R recomputes the activations later, the module stores only the input.
       if (plan_.recomputed.contains({action.stage, action.microbatch})) with_outputs.kept = Kept::input;
       if (execution_.program.placement.stages[index(action.stage)].is_forward_only())
         with_outputs.kept = Kept::nothing;

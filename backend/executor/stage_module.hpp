@@ -72,8 +72,8 @@ class StageModule {
   /// Runs RESHARD: drops the gathered weights.
   virtual void reshard() = 0;
 
-  /// Runs OFFLOAD: moves what the stage stores of a microbatch to a buffer in the memory of the host. Modules
-  /// whose family does not move activations (ModuleFamily) get no such call, nor a call of reload().
+  /// Runs OFFLOAD: moves the stored data of a microbatch to a buffer in the memory of the host. offload() and
+  /// reload() are called only if the module's family moves activations (ModuleFamily).
   virtual void offload(std::int32_t /*microbatch*/) {
     throw std::logic_error("this module offloads nothing");
   }

@@ -215,7 +215,7 @@ std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat) {
 }
 
 std::int32_t most_resident_ctas(const FlatProgram& flat, std::int32_t ranks_per_gpu) {
-  std::map<std::int32_t, std::int32_t> communicators;  // by GPU
+  std::map<std::int32_t, std::int32_t> communicators;  // number of communicators on each GPU
   for (const CommunicatorPlan& plan : communicators_of(flat)) {
     for (const std::int32_t rank : plan.ranks) ++communicators[rank / ranks_per_gpu];
   }

@@ -1,4 +1,5 @@
-// When a rank fails, all others lose their connections to it at once:
+// Lets the rank that has failed report the cause. When a rank fails, all others lose their connections to it
+// at once:
 //
 //     rank 0   fails --- its connections close --- reports why
 //     rank 1             loses them ........ waits ........ is stopped

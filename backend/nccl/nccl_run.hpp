@@ -34,8 +34,8 @@ struct NcclPlace {
 /// Reads the variables that launched_place() reads, and the device number. The device number is LOCAL_RANK
 /// (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID. If none of these is set, it is the rank. The
 /// number of processes on the host is LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE or
-/// SLURM_STEP_TASKS_PER_NODE. Returns nothing if no launcher started this process. Errors: a variable is
-/// missing or wrong, or the launcher did not start `ranks` processes.
+/// SLURM_STEP_TASKS_PER_NODE. Returns nothing if no launcher started this process. Fails if a variable is
+/// missing or wrong, or if the launcher did not start `ranks` processes.
 tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment& environment,
                                                                std::int32_t ranks);
 

@@ -139,7 +139,7 @@ void NcclTransport::stamp_end(std::int32_t message) {
 }
 
 std::int64_t NcclTransport::launches_of(std::int32_t message) {
-  constexpr std::int64_t kBeside = 8;  // waits for events, stamps, NCCL's kernel and the last event
+  constexpr std::int64_t kBeside = 8;  // events, stamps, NCCL's kernel and the last event
   const State& of = state(message);
   const auto tensors = of.layout ? std::ssize(of.layout->runs) : 0;
   // A sum has a kernel for each tensor that it packs and one for each sequence of equal numbers.

@@ -172,7 +172,7 @@ void NcclSession::open_all() {
 void NcclSession::check_gpus() {
   if (!parts_.checks_gpus) return;
   store_.set(fmt::format("gpu/{}", parts_.rank), uuid_of(parts_.device), limits());
-  std::map<std::string, std::vector<std::int32_t>> ranks;  // by GPU
+  std::map<std::string, std::vector<std::int32_t>> ranks;  // the ranks of each GPU
   for (std::int32_t rank = 0; rank < parts_.flat.rank_count; ++rank) {
     const std::string gpu =
         store_.get(fmt::format("gpu/{}", rank), limits(), fmt::format("rank {}: its GPU", rank));

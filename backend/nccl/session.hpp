@@ -182,8 +182,8 @@ class Layouts {
   /// order of ranks. Throws the exceptions of hear().
   std::vector<AgreedLayout> hear_members(std::int32_t message, const WaitLimits& limits);
 
-  /// of() and of_members() return the layout of a transfer, and the layouts of a collective's members. The
-  /// layouts must be known already. Both functions throw std::logic_error if a layout is not known.
+  /// Returns the layout of a transfer. The function of_members() returns the layouts of a collective's
+  /// members. Both throw std::logic_error if a layout is not known yet.
   const AgreedLayout& of(std::int32_t message) const;
   std::vector<AgreedLayout> of_members(std::int32_t message) const;
   /// Returns the layout of the sum of a REDUCE_GRAD. It is the layout of any member that contributes a

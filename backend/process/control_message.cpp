@@ -166,7 +166,7 @@ class MessageReader {
     }
   }
 
-  /// Reads a rank or the number of a run without a check, because the receiver checks it. The receiver
+  /// Reads a number without checking it: a rank, or the number of a run. The receiver checks it. The receiver
   /// answers a wrong rank with an error, and it ignores a message with the number of an old run.
   std::int32_t any() { return from_.number<std::int32_t>(); }
   std::int32_t index_below(std::int32_t count) { return from_.number<std::int32_t>(0, count - 1); }

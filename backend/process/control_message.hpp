@@ -120,8 +120,8 @@ struct ProgramSizes {
   std::size_t positions_of_rank = 0;  ///< largest number of positions of one rank
 };
 
-/// The largest size of a control message in bytes, without lists that grow with the program (see
-/// most_bytes_of()).
+/// The largest size of a control message in bytes, if its lists are empty. most_bytes_of() adds the sizes of
+/// the lists that grow with the program.
 inline constexpr std::size_t kMostControlBytes = kChunkBytes;
 
 /// Returns the message as bytes. Texts that are too long for a message are cut.

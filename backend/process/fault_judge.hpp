@@ -200,7 +200,7 @@ class RankSockets {
   /// this object.
   explicit RankSockets(const std::vector<std::vector<std::int32_t>>& peers);
 
-  /// Makes the socket pairs that `rank` needs and that do not exist yet. Error: the process has too few
+  /// Makes the socket pairs that `rank` needs and that do not exist yet. Fails if the process has too few
   /// descriptors.
   tl::expected<void, std::string> open_for(std::int32_t rank);
   /// Returns the ends that belong to `rank`, and closes all others. Must be called in the process of this

@@ -1,7 +1,7 @@
 #pragma once
 // Executes a lowered program with one process for each rank and sockets between the processes.
-// process_run.hpp contains the work of each process. process_run.hpp starts the run and watches the workers.
-// executor.hpp runs the ranks as threads of one process instead.
+// process_run.hpp contains the work of each process and the coordinator, which starts the run and watches the
+// workers. executor.hpp runs the ranks as threads of one process instead.
 
 #include <chrono>
 #include <cstddef>

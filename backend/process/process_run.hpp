@@ -63,13 +63,13 @@ ProcessRoom process_room();
 /// Returns a text that names the resource that is too small for the processes, and says what the user can
 /// do. Returns nothing if all resources are sufficient.
 std::optional<std::string> processes_refusal(const ProcessNeed& need, const ProcessRoom& room);
-/// Returns the same text as processes_refusal(), but for the process of one rank that a launcher has started.
-/// The function checks only the address space and the file descriptors of that process.
+/// Returns a text like that of processes_refusal() for the process of one rank that a launcher has started.
+/// Checks only the address space and the file descriptors of this process.
 std::optional<std::string> launched_refusal(const FlatProgram& flat, std::int32_t rank,
                                             const ProcessRoom& room);
 
 // Connects the workers of a run, starts all of them at one moment, watches them, and combines their times.
-// process_run.hpp has the other side of the protocol. Only process_execution.cpp uses it.
+// run_worker() is the other side of the protocol. Only process_execution.cpp uses it.
 
 class Coordinator {
  public:
@@ -95,8 +95,7 @@ class Coordinator {
   std::unique_ptr<Session> session_;
 };
 
-// Runs one rank in its own process and reports to the coordinator (process_run.hpp). The ranks of
-// cpu-thread run in threads of one process instead. Only process_execution.cpp uses it.
+// Runs one rank in its own process and reports to the Coordinator. Only process_execution.cpp uses it.
 
 /// Joins the coordinator. Then runs the rank's list on the calling thread, once for each run that the
 /// coordinator starts. The error is the failure of a run, or the reason why the coordinator cannot be

@@ -6,8 +6,7 @@
 //     transfer     it is sent when the sender has reached it and the transfer before it has left the queue;
 //                  the frame contains both times, and the receiver sleeps until the end
 //     in a group   the receiver sends a frame with the time when it has posted its group, and the sender
-//     waits
-//                  for it as well
+//                  waits for it as well
 //     collective   a member joins when it has reached the collective and its previous collective has ended;
 //                  it sends a frame to all others; start = the latest join, end = start + pace
 //
@@ -101,10 +100,10 @@ void SocketTransport::make_states() {
   states_ = std::vector<State>(states);
 }
 
-/// Counts the events for which each message waits on this rank. A transfer that this rank sends waits for its
-/// SEND and for the previous transfer in the queue. If its RECV is in a group, it also waits for the
-/// receiver. A collective waits until this rank reaches it, and until the rank's previous collective has
-/// ended. A RELOAD also waits for its OFFLOAD.
+/// Sets, for each message, the number of events on this rank for which the message waits. A transfer that
+/// this rank sends waits for its SEND and for the previous transfer in the queue. If its RECV is in a group,
+/// it also waits for the receiver. A collective waits for this rank to reach it, and for the end of the
+/// rank's previous collective. A RELOAD also waits for its OFFLOAD.
 void SocketTransport::count_pending() {
   const FlatProgram& flat = parts_.flat;
   for (const FlatMessage& message : flat.messages) {

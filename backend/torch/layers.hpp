@@ -4,7 +4,7 @@
 // A layer object stores no weights and no state. Workers can therefore share it, and each call gets a weight
 // version as an argument. The backward is written by hand. If autograd were called for the two halves
 // separately, it would compute the gradients of the inputs twice. autograd also uses its own threads.
-// layers.hpp makes other layers with autograd.
+// autograd_layer() makes other layers with autograd.
 
 #include <cstddef>
 #include <cstdint>
@@ -164,7 +164,7 @@ struct LossValue {
 /// cross entropy, it must have this shape without the last dimension.
 LossValue loss_of(Loss loss, const at::Tensor& prediction, const at::Tensor& target);
 
-// Makes a layer from any torch::nn::Module, for layers that layers.hpp lacks. autograd computes its
+// Makes a layer from any torch::nn::Module, for layers that are not defined above. autograd computes its
 // gradients. If I (gradient of the inputs) and W (gradient of the weights) are separate actions, W repeats
 // the computation of I.
 

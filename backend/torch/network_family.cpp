@@ -63,8 +63,8 @@ class NetworkFamily : public ModuleFamily {
         // `cut`.
         input_(cut.network.inputs.of(0)),
         type_(cut.network.type),
-        // Exported stages form a chain, so no shapes of values are needed. They could not be found either,
-        // because exported stages do not accept a single sample.
+        // Exported stages form a chain, so no shapes of values are needed. They also do not accept a single
+        // sample, which would be needed to find the shapes.
         definitions_(
             split(cut.network.model, cut.cut, {.type = type_}, cut.network.exported ? at::Tensor() : input_)),
         training_(std::make_shared<Training>(Training{

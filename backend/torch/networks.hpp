@@ -102,7 +102,7 @@ struct Network {
   /// True if the stages were exported from PyTorch. Such stages form a chain, and are valid for one device
   /// and one shape only.
   bool exported = false;
-  at::DeviceType device = at::kCPU;  ///< where exported stages run
+  at::DeviceType device = at::kCPU;  ///< device on which exported stages run
 };
 
 /// One size of a network, such as a width, that the user can set.

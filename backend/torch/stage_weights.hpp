@@ -61,8 +61,8 @@ enum class Sharded : std::uint8_t {
   // updated.
   optimizer,
   gradients,  // optimizer's state and reduced gradients
-  // the optimizer's state, gradients and weights; a rank has the whole weights only between gather() and
-  // release()
+  // The optimizer's state, gradients and weights. A rank has the whole weights only between gather() and
+  // release().
   weights,
 };
 

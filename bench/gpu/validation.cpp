@@ -187,8 +187,8 @@ std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers,
   for (const GpuLinks link : {GpuLinks::fast, GpuLinks::paced}) {
     if (workload == GpuWorkload::bandwidth && link == GpuLinks::paced) continue;
     for (const std::int32_t microbatches : {2 * workers, 4 * workers}) {
-      const bool shortened =
-          request.quick || workload == GpuWorkload::imbalanced;  // the whole run must end within ten minutes
+      // The whole run must end within ten minutes.
+      const bool shortened = request.quick || workload == GpuWorkload::imbalanced;
       if (shortened && microbatches > 2 * workers) continue;
       for (const std::string& schedule : schedules_of(workload, workers, link, request)) {
         all.push_back({.workload = workload,
@@ -260,7 +260,7 @@ void add_rows(GpuWorkload workload, Bench& bench, const ValidationRequest& reque
   }
 }
 
-/// Measures all rows for one number of workers. Error: the workers cannot be created, or no message was
+/// Measures all rows for one number of workers. Fails if the workers cannot be created, or if no message was
 /// measured.
 tl::expected<void, std::string> add_workers(std::int32_t count, const ValidationRequest& request,
                                             Report& report) {

@@ -82,7 +82,7 @@ class WorkFamily : public ModuleFamily {
 // not predicted.
 
 /// A function that runs an experiment once on the caller's workers, with links as fast as the GPU copies.
-/// Error: the run failed.
+/// Returns an error if the run failed.
 using RunOnWorkers = std::function<tl::expected<Timeline, std::string>(const Experiment&)>;
 
 /// Returns the time of one unit of work while all workers are busy, measured by the host's clock. It is used
@@ -103,7 +103,7 @@ struct MessageTimes {
 };
 
 /// Returns means over the messages of naive (alone) and of 1F1B (busy) on `workers` workers. Requires workers
-/// with the workload GpuWorkload::occupy. Errors: the errors of `run`.
+/// with the workload GpuWorkload::occupy. Fails if `run` fails.
 tl::expected<MessageTimes, std::string> measured_messages(std::int32_t workers, const RunOnWorkers& run);
 
 /// Returns the experiment of a lowered program on a cluster with this latency and bandwidth of all links.

@@ -55,7 +55,7 @@ tl::expected<Scenario, std::string> stated_scenario(const TimingConfiguration& c
 /// Makes predictions from calibrations. Each calibration is made only once.
 class TimingPredictions {
  public:
-  /// Returns the predicted makespan. Errors: a calibration or a schedule failed.
+  /// Returns the predicted makespan. Fails if a calibration or a schedule failed.
   tl::expected<Ns, std::string> predicted_ns(const TimingConfiguration& configuration);
 
  private:

@@ -70,7 +70,8 @@ constexpr std::string_view kNoLimit =
     "no device of the cluster states its memory, so that every value fits; give cluster.memory, such as "
     "`--set cluster.memory=80GiB`";
 
-/// Simulates one value and returns its peak memory, or the reason why it cannot be simulated.
+/// Simulates the scenario with one value and returns its peak memory, or the reason why it cannot be
+/// simulated.
 TriedValue tried(const LargestFlags& flags, std::int64_t value) {
   TriedValue tried{.value = value};
   const auto scenario = scenario_of(with_value(flags, std::to_string(value)), flags.prediction.channels);

@@ -348,7 +348,7 @@ std::string plan_to_json(const PlanReport& report) {
 
 namespace {}  // namespace
 
-// The table has a line for each factor. It shows the period with this factor alone, and the period with this
+// The table has a line for each factor. It shows two periods: one with this factor alone, and one with this
 // factor and all factors above it. Each period is also shown as a percentage of the predicted period.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width) {
   const Cell ideal = period_cell(factors.ideal_ns);  // the simulated period without any factor

@@ -125,7 +125,7 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
   if (is_mixed) table.columns.emplace_back("groups");
   const bool has_offload = may_offload(answer.request);
   if (has_offload) table.columns.emplace_back("offload");
-  constexpr std::ptrdiff_t kOrderColumn = 6;  // behind the degrees of the groups that it places
+  constexpr std::ptrdiff_t kOrderColumn = 6;  // the column after the degrees of parallelism
   if (has_orders) table.columns.insert(table.columns.begin() + kOrderColumn, "order");
   if (answer.tokens) table.columns.emplace_back("days");
   if (answer.tokens && answer.request.base.cluster.price_per_device_hour) table.columns.emplace_back("cost");

@@ -1,6 +1,6 @@
 #pragma once
-// Holds the answer of `penstock tune` with its question, and makes its tables. Configurations are numbered
-// from 1, the best first. tune_answer.hpp makes the text, the files and the page of them.
+// Defines the answer of `penstock tune`, and makes its tables, its text, its files and its page.
+// Configurations are numbered from 1, the best first.
 
 #include <cstddef>
 #include <cstdint>
@@ -93,7 +93,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables ta
 /// The parts of a page that the text of an answer does not have.
 struct TunePage {
   std::string launch{};            ///< a launcher's command for the best configuration, or why there is none
-  std::vector<NamedBill> bills{};  ///< of the best configuration and of the runner-up
+  std::vector<NamedBill> bills{};  ///< bills of the best configuration and of the runner-up
 };
 std::string tune_html(const TuneAnswer& answer, const TunePage& extra);
 

@@ -57,7 +57,7 @@ struct Record {
   RecordedRows actions;
   /// The number of each rank and the use of its GPU, from traces of a profiler.
   std::vector<std::pair<std::int64_t, GpuWindow>> windows;
-  std::vector<RankDump> posts;  ///< from the flight recorder
+  std::vector<RankDump> posts;  ///< dumps of the flight recorder
   std::vector<RankTrace> traces;
   std::vector<NamedText> primus;
   std::optional<TimersLog> timers{};

@@ -1,6 +1,6 @@
 // penstock calibrate --from-log: learns the constants of a device from logs of training runs.
 //
-//   logs --logged_run()--> rows of CSV --price_runs()--> fitted constants with intervals, errors left out
+//   logs --logged_run()--> rows of CSV --price_runs()--> priced rows --predict_runs()--> fitted constants
 //
 // The rows are written as a file for `penstock runs`, and the constants as parts of a scenario.
 
@@ -53,8 +53,8 @@ const std::vector<std::string_view> kLogFiles = {".csv", ".yaml", ".yml", ".json
 struct LogCalibration {
   std::vector<LoggedRun> logged;
   MeasuredRuns runs{};
-  RunsReport own{};     ///< with the device's own constants
-  RunsReport fitted{};  ///< with constants that were fitted to the logs
+  RunsReport own{};     ///< predictions with the device's own constants
+  RunsReport fitted{};  ///< predictions with constants that were fitted to the logs
   std::vector<LeftOutError> left_out{};
 };
 

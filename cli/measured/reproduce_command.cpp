@@ -136,7 +136,7 @@ std::string holds_text(const ReproducedFigure& figure) {
 std::string error_text(const ReproducedFigure& figure) {
   const std::optional<double> error = figure.relative_error();
   if (!error) return "-";
-  constexpr double kLeastShown = 0.005;  // in percent; a smaller error is shown as 0.00
+  constexpr double kLeastShown = 0.005;  // least error in percent; a smaller error is shown as 0.00
   const double percent = kPercent * *error;
   return std::abs(percent) < kLeastShown ? "0.00 %" : fmt::format("{:+.2f} %", percent);
 }

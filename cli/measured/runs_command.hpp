@@ -1,6 +1,6 @@
 #pragma once
-// Prints measured runs and their predictions as text, JSON, CSV and HTML. `penstock runs` and `penstock
-// fit` use these functions. runs_command.hpp prints the reasons for the errors.
+// Prints measured runs and their predictions as text, JSON, CSV and HTML. `penstock runs` and `penstock fit`
+// use these functions.
 
 #include <cstddef>
 #include <span>

@@ -1,6 +1,7 @@
-// Compares two results, which may come from different schedules. Actions are compared by rank and name. If
-// a name occurs several times, the k-th occurrences are compared. Microbatch numbers do not depend on the
-// schedule, so actions are found by their names even if the schedule changes. Tests: result_diff_test.cpp.
+// Compares two results, which may come from different schedules. Actions are compared by rank and name. If a
+// name occurs several times, the k-th occurrences are compared. Microbatch numbers do not depend on the
+// schedule, so actions are found by their names even if the schedule changes. Tests:
+// tests/report/compare_test.cpp.
 
 #include "report/compare/result_diff.hpp"
 

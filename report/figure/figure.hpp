@@ -1,6 +1,6 @@
 #pragma once
 // A picture for a paper as a list of areas, lines and texts with coordinates in millimetres. It is written as
-// SVG, as PDF and as TikZ, so that all three show the same picture. figure.hpp makes the list.
+// SVG, as PDF and as TikZ, so that all three show the same picture.
 
 #include <cstdint>
 #include <optional>
@@ -89,8 +89,7 @@ std::string drawing_to_pdf(const FigureDrawing& drawing);
 std::string drawing_to_tikz(const FigureDrawing& drawing);
 
 // Draws the timelines of several schedules below each other, on one time axis, for a paper. Also writes a
-// table of their figures. figure.hpp writes the picture as SVG, PDF and TikZ. timeline_boxes.hpp draws one
-// timeline for the screen instead.
+// table of their figures. timeline_boxes.hpp draws one timeline for the screen instead.
 
 /// The unit of the time axis. It is the computing time of a rank in the first panel (`ideal`), the shortest
 /// forward pass of the first panel (`forward`), or seconds (`time`).

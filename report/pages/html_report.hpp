@@ -18,7 +18,7 @@ namespace penstock {
 struct PageSection {
   std::string title;
   std::vector<std::string> lines{};
-  Table table{};  ///< without rows if the section has only text
+  Table table{};  ///< table of the section; it has no rows if the section has only text
 };
 
 /// Returns the page of one result: its main figures, the sections `first`, the causes of its idle time, its

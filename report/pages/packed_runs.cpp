@@ -387,10 +387,10 @@ class RunPacker {
 
   Ns makespan() const { return timeline_.makespan_ns; }
 
-  /// Writes a chain of causes. `last` has the spans of the previous chain before an action of the same code
-  /// on this rank. Usually all spans of the new chain are behind those of `last` by one distance, since both
-  /// chains lead over the same ranks. So the changes of this distance are written, which are mostly 0. Sets
-  /// `last` to the spans of this chain.
+  /// Writes a chain of causes as spans of the run. Usually, the same ranks were in the previous chain before
+  /// an action with the same code. Each span then has almost the same distance from the span at the same
+  /// place in that chain. So only changes of the distance are written, which are mostly 0. The argument
+  /// `last` has the spans of that chain, and then gets those of this chain.
   void pack_chain(const std::vector<ChainLink>& chain, Ns from_ns, std::size_t most_links,
                   std::vector<std::int32_t>& last) {
     std::vector<std::pair<const ChainLink*, std::int32_t>> links;
@@ -539,8 +539,9 @@ class RunPacker {
   PackedColumns columns_;
   std::map<MessageKey, Send> sends_;
   std::unordered_map<std::string, std::vector<std::int32_t>> named_;
-  std::int32_t last_linked_ = 0;  // the span of the chain link before
-  // By rank and by the code of the action behind an interval: the spans of the latest such chain.
+  std::int32_t last_linked_ = 0;  // the span of the last link that was written
+  // The key is a rank and the code of the action after an idle interval. The value has the spans of the
+  // latest chain before such an action.
   std::map<std::pair<std::int32_t, Code>, std::vector<std::int32_t>> last_chains_;
 };
 

@@ -40,7 +40,7 @@ struct ChartArea {
   /// The name in the legend. If it is empty, the legend leaves the area out.
   std::string label{};
   Colour colour{};
-  std::vector<ChartPoint> corners{};  ///< in the order of the outline
+  std::vector<ChartPoint> corners{};  ///< corners in the order of the outline
 };
 
 /// The unit of the numbers on an axis.

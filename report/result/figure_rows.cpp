@@ -41,9 +41,8 @@ struct RankText {
   AbsentFigure absent = AbsentFigure::never;
 };
 
-/// Returns the row of the table of figures for one figure of a rank. `members` is the path to its field, such
-/// as
-/// <&RankReport::memory, &RankMemory::peak_bytes>.
+/// Returns the row of the table of figures for one figure of a rank. `members` is the path to its field. An
+/// example is <&RankReport::memory, &RankMemory::peak_bytes>.
 template <auto... members>
 consteval RankFigure rank_figure(const RankText& text) {
   using Member = std::remove_cvref_t<decltype((std::declval<RankReport&>().*....*members))>;

@@ -43,7 +43,7 @@ class FirstTokens {
  private:
   std::int32_t last_stage_;
   std::int32_t slices_;
-  std::vector<Ns> ends_;  // by microbatch
+  std::vector<Ns> ends_;  // end of each microbatch
 };
 
 /// The parts of a result that cannot be computed from its timeline.

@@ -1,6 +1,6 @@
 // Computes facts about a Result, and checks the invariants that every Result must satisfy. If an invariant
-// does not hold, a computation was wrong. Such a result must not be printed, written or compared. Tested
-// by result_invariants_test.cpp.
+// does not hold, a computation was wrong. Such a result must not be printed, written or compared. Tests:
+// tests/report/figures_test.cpp.
 
 #include "report/result/result.hpp"
 

@@ -23,7 +23,7 @@ namespace penstock {
 /// The unit of a figure's number.
 enum class FigureUnit : std::uint8_t {
   nanoseconds,
-  bytes,   // also for messages
+  bytes,   // also used for the bytes of messages
   memory,  // bytes, or activations if the sizes are unknown (MemoryUnit)
   count,   // a number of things
   part,    // a fraction: 0.25 means 25 %
@@ -36,10 +36,10 @@ enum class FigureUnit : std::uint8_t {
 /// the difference between the clocks of the devices.
 enum class FigureBound : std::uint8_t {
   not_negative,
-  within_run,        // from 0 to the makespan
-  up_to_makespan,    // at most the makespan, and slightly negative in measurements
-  part,              // from 0 to 1
-  part_if_predicted  // at least 0, and in a prediction at most 1
+  within_run,        // a time from 0 to the makespan
+  up_to_makespan,    // a time of at most the makespan; it may be slightly negative in measurements
+  part,              // a ratio from 0 to 1
+  part_if_predicted  // a ratio of at least 0, and in a prediction at most 1
 };
 
 /// The form in which JSON shows that a result does not have the figure.

@@ -74,8 +74,8 @@ extern template std::string shown_json(const nlohmann::json& value);
 extern template std::string shown_json(const nlohmann::ordered_json& value);
 
 // Writes a Result for other programs: as CSV (RFC 4180, with a heading and \n line ends) for spreadsheets and
-// scripts, and as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing. result_json.hpp has the form
-// that Penstock reads again.
+// scripts, and as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing. Penstock reads only the JSON
+// form again.
 
 /// Writes a CSV with one line for each span:
 /// rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns. The microbatch is empty if the

@@ -190,11 +190,11 @@ struct SweepPart {
 /// is the sweep_point_json() of one point. The points may be in any order.
 std::string sweep_progress_head(const SweepHead& head);
 
-/// Reads the progress text of one shard. If a point appears twice, its last line counts. A last line
-/// without a line end is dropped, because it may be incomplete after a crash. If `expected` is given, the
-/// text must belong to that sweep and shard. The error message starts with `file`. Errors: the text cannot
-/// be read, is of another kind or belongs to another shard; a line is wrong or too long; there are too many
-/// lines.
+/// Reads the progress text of one shard. If a point appears twice, its last line counts. A last line without
+/// a line end is dropped, because it may be incomplete after a crash. If `expected` is given, the text must
+/// belong to that sweep and shard. The error message starts with `file`. Fails if the text cannot be read, is
+/// of another kind or belongs to another shard. Also fails if a line is wrong or too long, or if there are
+/// too many lines.
 tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const std::string& file,
                                                      const SweepHead* expected = nullptr);
 

@@ -11,7 +11,7 @@
 //
 // A table by stage and unit finds the RECVs of an action. In a branching graph, a stage has several inputs
 // for one microbatch, so each RECV refers to the previous one. Collectives of one kind and stage run in
-// order, so only the last one is stored. Tests: arrivals_test.cpp.
+// order, so only the last one is stored. Tests: tests/report/metrics_test.cpp.
 #include "report/timeline/spans.hpp"
 
 #include <algorithm>

@@ -38,8 +38,8 @@ std::span<const Span> RankSpans::of(std::int32_t rank) {
   for (std::size_t p = index(flat_.rank_begin[index(rank)]); p < end; ++p) {
     if (flat_.ops[p] == FlatOp::barrier) continue;
     const Action& action = flat_.actions[p];
-    // A SEND, RECV or collective gets the times of its message. These times are equal on all ranks that take
-    // part.
+    // The action of a SEND, RECV or collective gets the times of its message. They are equal on all ranks
+    // that take part.
     const bool moves = flat_.message[p] != kNone;
     const std::size_t at = moves ? index(flat_.message[p]) : p;
     spans_.push_back({.rank = rank,

@@ -233,7 +233,8 @@ std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ran
       rows.push_back({merge_narrow(row.boxes, least), merge_narrow(row.steps, least)});
       elements += elements_of(rows.back(), budget.wide_ns);
     }
-    // The loop ends at the latest when each row is one rectangle, or before `least` would overflow 64 bits.
+    // The loop always ends. At the latest, it ends when each row is one rectangle, or before `least` would
+    // overflow 64 bits.
     const bool one_a_row = least > latest || least > std::numeric_limits<Ns>::max() / 2;
     if (elements <= budget.most_elements || one_a_row) return rows;
   }

@@ -1,6 +1,6 @@
 #pragma once
 // Makes the boxes of timeline pictures in three steps. Spans are sorted into boxes and rows, narrow boxes are
-// merged, and boxes are written as SVG text. timeline_boxes.hpp and timeline_boxes.hpp draw whole pictures.
+// merged, and boxes are written as SVG text. The last functions of this file draw whole pictures.
 
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +54,7 @@ TimelineRow row_of(ActionKind kind);
 std::vector<std::int32_t> lanes_of(std::span<const Span> spans);
 
 // Computes the rectangles that a timeline picture draws for each rank. Narrow neighbours are merged, so that
-// there are few rectangles. timeline_boxes.hpp uses it.
+// there are few rectangles.
 
 /// The time that the actions of one kind take within a merged rectangle.
 struct KindShare {
@@ -117,7 +117,7 @@ std::string tooltip_of(const DrawnBox& box);
 /// Returns the tooltip of a transfer or a collective.
 std::string tooltip_of(const Span& span);
 
-// Writes the boxes of a timeline, with their marks and numbers, as SVG text. timeline_boxes.hpp uses it.
+// Writes the boxes of a timeline, with their marks and numbers, as SVG text.
 
 /// A rectangle of the picture, in pixels.
 struct Rectangle {
@@ -175,7 +175,7 @@ class BoxText {
   bool tooltips_;
   std::string boxes_;
   std::string labels_;
-  std::map<std::string, std::string> paths_;  // by colour, without tooltips
+  std::map<std::string, std::string> paths_;  // path of the boxes of each colour, without tooltips
   // The last merged box without a tooltip, which its next neighbour may join.
   std::optional<std::pair<Colour, Rectangle>> joined_;
 };
@@ -209,9 +209,8 @@ void cut_to_window(std::vector<std::vector<ComputeBox>>& ranks, Ns from_ns, Ns t
 /// nice_step()), at most `most` + 1 of them.
 std::vector<Ns> ticks_between(Ns from_ns, Ns to_ns, int most);
 
-// Draws a timeline as an SVG picture in the style of PipeDream's figures. Each rank is a row. Forward
-// passes are blue, backward passes green, and idle time is grey. The microbatch number is inside the box.
-// timeline_boxes.hpp draws with characters instead.
+// Draws a timeline as an SVG picture in the style of PipeDream's figures. Each rank is a row. Forward passes
+// are blue, backward passes green, and idle time is grey. The microbatch number is inside the box.
 
 /// The options of a timeline picture.
 struct TimelineSvgOptions {
@@ -240,8 +239,7 @@ struct TimelineSvgOptions {
 /// boxes.
 std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options = {});
 
-// Draws a timeline with characters, for `penstock show`. timeline_boxes.hpp draws a picture for pages
-// instead.
+// Draws a timeline with characters, for `penstock show`.
 
 /// The options of a text timeline.
 struct TimelineTextOptions {

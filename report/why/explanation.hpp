@@ -51,9 +51,9 @@ using CauseTimes = std::array<Ns, kIdleCauses>;
 
 /// The phase of a rank's run in which it is idle.
 enum class IdlePhase : std::uint8_t {
-  fill,   // before the rank's first backward pass
-  order,  // between
-  drain,  // after the rank's last forward pass
+  fill,   // idle time before the rank's first backward pass
+  order,  // idle time between `fill` and `drain`
+  drain,  // idle time after the rank's last forward pass
 };
 template <>
 inline constexpr auto kEnumWords<IdlePhase> = std::to_array<EnumWord<IdlePhase>>(
@@ -86,8 +86,8 @@ struct ChainLink {
   Ns from_ns = 0;
   Ns to_ns = 0;
   ChainKind what = ChainKind::compute;
-  std::int32_t rank = 0;  ///< rank that computes, launches or sends
-  std::string name;       ///< action, for example "1B0" or "1SEND_B0"
+  std::int32_t rank = 0;  ///< the rank that computes, launches or sends
+  std::string name;       ///< the action, such as "1B0" or "1SEND_B0"
 
   friend bool operator==(const ChainLink&, const ChainLink&) = default;
 };
@@ -95,7 +95,7 @@ struct ChainLink {
 /// An action that was ready to run while its rank was idle.
 struct ReadyAction {
   std::string action;
-  Ns since_ns = 0;  ///< arrival of its last input
+  Ns since_ns = 0;  ///< the arrival of its last input
 
   friend bool operator==(const ReadyAction&, const ReadyAction&) = default;
 };
@@ -104,7 +104,7 @@ struct ReadyAction {
 /// all causes add up to its length.
 struct IdleInterval {
   std::int32_t rank = 0;
-  std::string before;  ///< action that ends the interval; empty if the run ends
+  std::string before;  ///< the action that ends the interval; empty if the run ends
   IdlePhase phase = IdlePhase::order;
   Ns start_ns = 0;
   Ns end_ns = 0;
@@ -123,7 +123,7 @@ struct IdleInterval {
 /// A part of a cause: a stage, a rank or a pair of ranks, with the time that this part adds to the
 /// makespan.
 struct CauseItem {
-  std::string item;  ///< for example "stage 2", "rank 1" or "3>2"
+  std::string item;  ///< the stage, rank or pair of ranks, such as "stage 2", "rank 1" or "3>2"
   Ns makespan_ns = 0;
 
   friend bool operator==(const CauseItem&, const CauseItem&) = default;
@@ -133,7 +133,7 @@ struct CauseItem {
 /// of all ranks.
 struct BillLine {
   std::string cause;  ///< "fill", "drain", "order", a rule of the transfers, or a word of IdleCause
-  Ns idle_ns = 0;     ///< sum over all ranks
+  Ns idle_ns = 0;     ///< the sum over all ranks
   /// The makespan of the run without this cause. It is absent for fill, drain, order and the rules of
   /// transfers, which also exist in the ideal run.
   std::optional<Ns> without_ns{};
@@ -163,8 +163,9 @@ struct Lever {
   Ns makespan_ns = 0;          ///< the makespan with the change
   double gain = 0;             ///< the fraction of the time of a sample that the change saves
   bool is_per_sample = false;  ///< true if the change alters the number of samples, so that makespans differ
-  std::optional<std::int64_t> peak{};  ///< peak of the fullest rank, if the change alters the order
-  bool fits = true;                    ///< false if a rank needs more memory than its device has
+  std::optional<std::int64_t>
+      peak{};        ///< the peak memory of the rank with the highest peak, if the change alters the order
+  bool fits = true;  ///< false if a rank needs more memory than its device has
 
   friend bool operator==(const Lever&, const Lever&) = default;
 };
@@ -187,23 +188,25 @@ struct Explanation {
   std::string schedule;
   std::int32_t ranks = 0;
   Ns makespan_ns = 0;
-  Ns busy_ns = 0;   ///< sum over all ranks
-  Ns ideal_ns = 0;  ///< makespan of the ideal run
-  Ns bound_ns = 0;  ///< least makespan of the same actions on the same ranks in any order, at ideal costs
+  Ns busy_ns = 0;   ///< the sum over all ranks
+  Ns ideal_ns = 0;  ///< the makespan of the ideal run
+  Ns bound_ns = 0;  ///< the least makespan of the same actions on the same ranks in any order, at ideal costs
   std::vector<BillLine> bill{};
   std::vector<RankIdle> rank_idle{};
-  /// For each stage, the time by which its actions take longer than in the ideal run. The sum over all
-  /// actions of the stage. It is negative for a stage that is shorter.
+  /// For each stage, the time by which its actions take longer than in the ideal run. It is the sum over all
+  /// actions of the stage. It is negative if they take less time.
   std::vector<Ns> stage_imbalance{};
   /// The idle intervals of each rank in the order of time. An interval with length 0 is also listed if
   /// causes cancel there. The intervals of a rank therefore add up to its element of `rank_idle`.
   std::vector<IdleInterval> intervals{};
   std::vector<ChainLink> critical_path{};
-  std::vector<Lever> levers{};      ///< by gain, the largest first
-  std::int32_t smaller_levers = 0;  ///< number of levers that gain less than the smallest one listed
-  std::optional<MemoryLimitCost> memory_limit{};  ///< absent without a search
+  std::vector<Lever> levers{};      ///< the changes that may shorten the run, the largest gain first
+  std::int32_t smaller_levers = 0;  ///< the number of levers that gain less than the smallest one listed
+  std::optional<MemoryLimitCost>
+      memory_limit{};  ///< the cost of the memory limit; absent if no search was made
   MemoryUnit memory_unit = MemoryUnit::bytes;
-  std::optional<std::int64_t> peak{};  ///< peak of the fullest rank; absent if it is not known
+  std::optional<std::int64_t>
+      peak{};  ///< the peak memory of the rank with the highest peak; absent if it is not known
   std::vector<std::string> notes{};
 
   Ns idle_ns() const { return makespan_ns * ranks - busy_ns; }

@@ -82,7 +82,7 @@ Json rank_idle_json(const RankIdle& rank) {
 
 Json lever_json(const Explanation& why, const Lever& lever) {
   Json object = {{"lever", lever.lever}, {"makespan_ns", lever.makespan_ns}, {"gain", lever.gain}};
-  // Makespans of different numbers of samples have no difference that means a gain.
+  // If the change alters the number of samples, the difference of the makespans is not a gain.
   object["gain_ns"] = lever.is_per_sample ? Json(nullptr) : Json(why.makespan_ns - lever.makespan_ns);
   object["peak_bytes"] = lever.peak ? amount_json<Json>(*lever.peak, why.memory_unit) : Json(nullptr);
   if (lever.peak) object["fits"] = lever.fits;

@@ -68,8 +68,8 @@ struct Experts {
 ///   Kimi delta attention (2510.26692)      a gate and a decay for each value of a key, each by a narrow
 ///                                          projection, and a strength for each head
 struct RecurrentMixer {
-  /// The number of key heads. In each head, a token has one key to write the state and one key to read it
-  /// (B and C of Mamba-2).
+  /// The number of key heads. In each head, each token has two keys: one to write the state and one to read
+  /// it (B and C in the paper on Mamba-2).
   std::int64_t key_heads = 1;
   std::int64_t key_dim = 1;
   std::int64_t value_heads = 1;

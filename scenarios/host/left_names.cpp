@@ -5,7 +5,7 @@
 //   free  ->  taken, no file  <->  taken, file      a handler removes the files of the last state
 //
 // The handlers are installed when the first slot is taken, and removed when the last slot becomes free.
-// Tested by left_names_test.cpp.
+// Tests: tests/scenarios/host_test.cpp.
 
 #include "scenarios/host/left_names.hpp"
 
@@ -40,8 +40,7 @@ void remove_and_end(int signal) {
   for (const Slot& slot : left_slots) {
     if (slot.is_there != 0) ::unlink(slot.name.data());
   }
-  // Because of SA_RESETHAND, the handler was removed when it was called. So this signal ends the process as
-  // usual.
+  // SA_RESETHAND has removed the handler at its call, so this signal ends the process as usual.
   static_cast<void>(::raise(signal));
 }
 

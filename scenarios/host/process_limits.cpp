@@ -4,8 +4,8 @@
 //   each control group   memory.max (version 1:        memory.current (memory.usage_in_bytes), minus the
 //                        memory.limit_in_bytes)        cache of files that memory.stat counts
 //
-// The address space has one limit, setrlimit(RLIMIT_AS), and /proc/self/statm states its use. Tested by
-// memory_room_test.cpp.
+// The address space has one limit, setrlimit(RLIMIT_AS), and /proc/self/statm states its use. Tests:
+// tests/scenarios/host_test.cpp.
 
 #include "scenarios/host/process_limits.hpp"
 

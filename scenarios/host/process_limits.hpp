@@ -1,6 +1,6 @@
 #pragma once
 // The control groups of Linux that limit this process. The files in a group's folder contain its limits and
-// usage. process_limits.hpp and backend/executor/task_room.hpp read these files. A line of /proc/self/cgroup
+// usage. process_limits.cpp and backend/executor/task_room.cpp read these files. A line of /proc/self/cgroup
 // has the form "ID:CONTROLLERS:GROUP". Version 2 has one group for all controllers, so its line has no
 // controllers:
 //

@@ -299,7 +299,7 @@ tl::expected<std::string, std::string> take_stated_model(const ImportRequest& re
   importing.has_model = true;
   importing.model_is_named = request.model.empty();
   std::error_code ignored;
-  // A library's configuration has all parts of the model. The table of known models has only sizes.
+  // A configuration of the library describes the whole model. The table of known models has only sizes.
   const bool is_file = std::filesystem::exists(model, ignored) || is_library_config(model, model);
   if (!is_file && set_known_model(importing.plan, model)) model = importing.plan.library_model;
   if (model.empty()) {
@@ -358,7 +358,8 @@ std::string refusal_of(const std::vector<ImportedKey>& keys, const std::vector<s
                      has_keys ? " (--ignore KEY leaves a key out)" : "", fmt::join(lines, "\n  "));
 }
 
-/// Returns true if no key is taken. Keys of a launcher do not count, because they state only devices.
+/// Returns true if the importer has used no key. Keys of a launcher do not count, because they state only
+/// devices.
 bool takes_nothing(const std::vector<ImportedKey>& keys) {
   return std::ranges::none_of(keys, [](const ImportedKey& key) {
     return key.fate == Fate::taken && !key.text.starts_with("cluster.");
@@ -436,7 +437,7 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
     collected.plan.library_model = torchtitan_library_model(collected.settings);
   const auto model_file = take_stated_model(request, importing);
   if (!model_file) return tl::unexpected(model_file.error());
-  const std::vector<std::string> unread = collected.plan.notes;  // parts of a script that were not read
+  const std::vector<std::string> unread = collected.plan.notes;  // the parts of a script that were not read
   run_importer(collected.origin, importing);
   Plan& plan = collected.plan;
   // Penstock wrote the comment lines of `stated_keys` itself. They are exact, so they replace the keys that

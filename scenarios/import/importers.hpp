@@ -32,12 +32,13 @@ struct ImportRequest {
   std::vector<ImportInput> inputs{};
   /// The name of the tool, a word of importer_names(). Empty if the inputs are recognised by their shape.
   std::string from{};
-  std::string device{};                   ///< the name of an accelerator; empty if it is not stated
+  std::string device{};                   ///< the name of an accelerator; empty if the user states none
   std::optional<std::int64_t> devices{};  ///< the number of devices
   std::optional<std::int64_t> nodes{};    ///< the number of servers, if `devices` is not stated
   std::string model{};                    ///< a config.json, or the name of a library or known model
-  std::optional<std::int64_t> layers{};   ///< the first layers of the model; all if it is not stated
-  std::vector<std::string> ignore{};      ///< refused keys that the user wants to leave out
+  std::optional<std::int64_t>
+      layers{};  ///< the number of layers to keep, from the first one on; absent for all layers
+  std::vector<std::string> ignore{};  ///< refused keys that the user wants to leave out
   /// Scenario keys that the user sets because the configuration does not state them. Keys of
   /// model.transformer count as sizes of the model.
   std::vector<Override> stated{};
@@ -45,10 +46,11 @@ struct ImportRequest {
 
 /// An imported configuration.
 struct Imported {
-  std::string importer;            ///< the importer that read it, such as "Megatron-LM's arguments"
-  std::string yaml;                ///< the scenario; empty if a key is refused
-  std::vector<ImportedKey> keys;   ///< all keys of the configuration
-  std::vector<std::string> notes;  ///< assumptions, and flags that state what the configuration does not
+  std::string importer;           ///< the importer that read it, such as "Megatron-LM's arguments"
+  std::string yaml;               ///< the scenario; empty if a key is refused
+  std::vector<ImportedKey> keys;  ///< all keys of the configuration
+  std::vector<std::string>
+      notes;  ///< assumptions, and the flags with which the user can state missing values
 };
 
 /// Returns the name of the importer that reads the text, such as "torchtitan's TOML". Returns an empty text
@@ -103,8 +105,8 @@ void import_simumax(Importing& importing);
 /// Reads the two files of a calculon configuration, an execution and an application.
 void import_calculon(Importing& importing);
 
-/// Reads the file of a server or network, and writes only the `cluster` part of a scenario. Errors: flags or
-/// keys that do not belong to a cluster; a file that cannot be read.
+/// Reads the file of a server or network, and writes only the `cluster` part of a scenario. Returns an error
+/// if a flag or key does not belong to a cluster, or if the file cannot be read.
 tl::expected<Imported, std::string> import_machine(const ImportRequest& request, const ImportInput& input,
                                                    MachineFormat format);
 
@@ -119,7 +121,7 @@ struct CopiedRow {
   Kind kind = Kind::number;
 };
 /// Copies each key of the configuration that a row of `rows` names. A row of kind `on` sets the scenario's
-/// key to true if the configuration's switch is on.
+/// key to true if the switch is on in the configuration.
 void copy_rows(Importing& importing, std::span<const CopiedRow> rows);
 
 /// Takes the width of all shared experts together, which Megatron-LM and SimuMax name alike. Refuses a width

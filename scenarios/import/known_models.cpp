@@ -88,7 +88,7 @@ constexpr std::string_view kPretrain = "_pretrain_";
 struct RecipeName {
   std::string base;
   std::optional<std::int64_t> devices{};
-  std::string unlike{};  ///< a word of the name that the known recipe does not mean, such as "fp8cs"
+  std::string unlike{};  ///< a word of the name that does not belong to the known recipe, such as "fp8cs"
 };
 
 RecipeName recipe_name(std::string_view name) {

@@ -1,7 +1,7 @@
-// Reads files that describe a server or a network as the part `cluster` of a scenario. Also lists the
-// contents of the file: elements and attributes of NCCL's XML, cells and columns of a matrix, keys of
-// ASTRA-sim. scenarios/read/load_machine.cpp reads the cluster itself. Tests:
-// tests/scenarios/import_test.cpp.
+// Imports files that describe a server or a network. The result is the part `cluster` of a scenario, which
+// refers to the file. scenarios/read/load_machine.cpp later reads the cluster from it. This file also lists
+// what the file contains, so that the user sees which of it is used. The contents are elements and attributes
+// of NCCL's XML, cells and columns of a matrix, or keys of ASTRA-sim. Tests: tests/scenarios/import_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -86,7 +86,7 @@ class ValuesByKey {
 
  private:
   std::vector<std::pair<std::string, std::vector<std::string>>> values_;
-  std::map<std::string, std::size_t> places_;  // by key: the index in values_
+  std::map<std::string, std::size_t> places_;  // the index in values_ of each key
 };
 
 // --- NCCL's XML -------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ tl::expected<Settings, std::string> settings_of(MachineFormat format, const Impo
 }
 
 /// Returns the keys that the user states in addition to the file, as the YAML text of `cluster: {machine:
-/// FILE, ..}`. Error: a flag or key that does not belong to a cluster.
+/// FILE, ..}`. Returns an error if a flag or key does not belong to a cluster.
 tl::expected<std::string, std::string> stated_cluster(const ImportRequest& request) {
   std::string text = fmt::format("machine: {}\n", scalar_to_yaml(request.inputs.front().name));
   for (const auto& [is_stated, flag] :

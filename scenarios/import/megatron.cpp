@@ -351,8 +351,8 @@ void take_latent_attention(Importing& importing) {
     settings.ignore(name, "latent attention has its own widths and norms");
 }
 
-/// Reads the attention window from a text such as "(1024, 0)": the numbers of tokens before and after a
-/// query that attention sees.
+/// Reads the attention window from a text such as "(1024, 0)": the numbers of tokens before and after the
+/// query to which it attends.
 void take_window(Importing& importing) {
   Settings& settings = importing.settings;
   const std::string* window = settings.find("window_size");
@@ -595,8 +595,8 @@ void take_sharding(Importing& importing) {
                     settings.is_on("use_custom_fsdp", "schedule.sharding");
   const bool torch_fsdp = settings.is_on("use_torch_fsdp2", "schedule.sharding");
   const auto strategy = settings.word("data_parallel_sharding_strategy", "schedule.sharding");
-  // The optimizer dist_muon divides its states itself, and stores each matrix on one device. It therefore
-  // does not need the distributed optimizer.
+  // The optimizer dist_muon stores the state of each matrix on one device, so it does not need the
+  // distributed optimizer.
   const std::string* optimizer = settings.find("optimizer");
   const bool shards_matrices = optimizer != nullptr && *optimizer == "dist_muon";
   std::int64_t sharding = distributed || shards_matrices ? 1 : 0;
@@ -675,7 +675,7 @@ void take_precision(Importing& importing) {
     plan.notes.emplace_back(
         "no precision is stated: bf16 is priced, although Megatron-LM's own default is 32 bits");
   }
-  const std::string* in_fp32 = settings.find("grad_reduce_in_fp32");  // Megatron Bridge states the opposite
+  const std::string* in_fp32 = settings.find("grad_reduce_in_fp32");  // Megatron Bridge has the opposite flag
   const bool in_bf16 = in_fp32 != nullptr && is_off_value(*in_fp32);
   if (in_bf16) settings.take("grad_reduce_in_fp32", "training.gradient_bytes");
   if (settings.is_on("grad_reduce_in_bf16", "training.gradient_bytes") || in_bf16)

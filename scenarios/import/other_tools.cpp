@@ -235,8 +235,8 @@ constexpr auto kNanotronSettled = std::to_array<SettledRow>({
 });
 
 /// Returns the number of layers of each stage, as nanotron's build_model() computes it. Stage s of K gets
-/// layers until the layers so far have more than (s + 1) / K of all weights. A layer counts with its matrix
-/// weights, and the output head with its vocabulary matrix. The embedding does not count.
+/// layers until all layers so far have more than (s + 1) / K of all weights. Only the matrices of layers and
+/// the vocabulary matrix of the output head count. The embedding does not count.
 std::vector<std::int64_t> nanotron_layers(const Plan& plan) {
   const auto layers = plan.number("model.layers");
   const auto hidden = plan.number("model.hidden");

@@ -55,10 +55,10 @@ struct Plan {
   void remove(std::string_view key);
 };
 
-/// The settings that the user gives in addition to the configuration.
+/// The settings that the user states in addition to the configuration.
 struct PlanChoices {
-  std::string device{};  ///< the name of an accelerator; empty if it is not stated
-  std::string model{};   ///< the file of a config.json; empty if it is not stated
+  std::string device{};  ///< the name of an accelerator; empty if the user states none
+  std::string model{};   ///< the file of a config.json; empty if the user states none
 };
 
 /// The text of a scenario, and remarks about what it assumes.
@@ -69,7 +69,7 @@ struct WrittenScenario {
 
 /// Computes the missing numbers of devices, copies and microbatches, and writes the scenario. If the device
 /// or the model's sizes are unknown, each layer or stage takes 1 ms, and a note names the missing flags.
-/// Errors: an unknown device; numbers of which one must be divisible by the other and is not.
+/// Returns an error if the device is unknown, or if numbers cannot be divided as required.
 tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const PlanChoices& choices);
 
 }  // namespace penstock

@@ -45,7 +45,7 @@ std::string list_text(const Node& list) {
 /// exponent, such as 4.0 or 1e6.
 std::optional<std::int64_t> whole_of(std::string_view text) {
   if (const auto whole = number_of_text<std::int64_t>(text)) return whole;
-  constexpr double kMost = 9e15;  // every smaller whole number has an exact double
+  constexpr double kMost = 9e15;  // the largest number up to which a double stores all whole numbers exactly
   const auto decimal = finite_number(text);
   if (!decimal || *decimal != std::floor(*decimal) || std::abs(*decimal) > kMost) return std::nullopt;
   return static_cast<std::int64_t>(*decimal);
@@ -74,8 +74,8 @@ std::string number_fault(std::string_view value, std::int64_t least) {
 }  // namespace
 
 bool is_null_value(std::string_view value) {
-  // The comparison distinguishes capital letters. None is Python's null, but none is a value of some
-  // settings, such as activation_checkpoint.mode.
+  // Capital letters matter here. "None" is Python's null, but "none" is a value of some settings, such as
+  // activation_checkpoint.mode.
   constexpr auto kWords = std::to_array<std::string_view>({"", "null", "None", "~"});
   return std::ranges::find(kWords, value) != kWords.end();
 }

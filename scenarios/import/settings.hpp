@@ -17,11 +17,11 @@
 
 namespace penstock {
 
-/// The decision of an importer about one key.
+/// The decision of an importer about one key of the configuration.
 enum class Fate : std::uint8_t {
-  taken,    // the key became a key of the scenario
-  ignored,  // the key does not change the prediction, or has no counterpart; the reason says which
-  refused,  // the prediction would be wrong without the key
+  taken,    // the importer has set a key of the scenario from it
+  ignored,  // the key does not change the prediction, or has no counterpart; the text states the reason
+  refused,  // the prediction would be wrong if the key were ignored
 };
 template <>
 inline constexpr auto kEnumWords<Fate> = std::to_array<EnumWord<Fate>>(
@@ -32,7 +32,8 @@ struct ImportedKey {
   std::string key;    ///< the key as the file spells it, such as "--num-layers" or "parallelism.pp"
   std::string value;  ///< the value as text; "true" for a switch without a value
   Fate fate = Fate::ignored;
-  /// The key of the scenario that a taken key became. For all other keys, the reason for the decision.
+  /// For a taken key, the key of the scenario that was set from it. For all other keys, the reason for the
+  /// decision.
   std::string text;
 
   friend bool operator==(const ImportedKey&, const ImportedKey&) = default;
@@ -91,9 +92,8 @@ class Settings {
   void take(std::string_view name, std::string_view target);
   void ignore(std::string_view name, std::string_view reason);
   void refuse(std::string_view name, std::string_view reason);
-  /// Applies the rows of a table to all keys about which no importer has decided yet. A key whose value
-  /// means "off" is ignored, even if its row refuses it. A name that ends in * matches every key with this
-  /// beginning.
+  /// Applies the rows of a table to all keys that have no decision yet. A key whose value means "off" is
+  /// ignored, even if its row refuses it. A name that ends in * matches every key with this beginning.
   void settle(std::span<const SettledRow> rows);
 
   /// Returns all keys in the order of the file. Keys without a decision are reported as ignored because

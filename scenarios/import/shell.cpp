@@ -6,10 +6,9 @@
 //     if [[ $TYPE == "8b" ]]; then ... fi             decided if TYPE is known
 //     torchrun ${MODEL_ARGS[@]} --nnodes $NUM_NODES   the command with most flags
 //
-// Nothing is run, so $(command) has no value, nor has a name to which its output is assigned. A name without
-// a value stays as ${NAME}. If an importer needs this value, its error message contains the name. Values
-// that grow without bounds, as by 40 lines A="$A$A", end the reading with an error.
-// tests/scenarios/import_test.cpp checks these rules.
+// No command is run, so $(command) has no value. A variable without a value stays as ${NAME}. If an importer
+// needs this value, its error message contains the name. If values grow without bounds, for example by 40
+// lines A="$A$A", reading ends with an error. tests/scenarios/import_test.cpp checks these rules.
 
 #include "scenarios/import/settings.hpp"
 
@@ -341,7 +340,7 @@ class ShellRun {
         continue;
       }
       if (runs == Truth::no) {
-        runs = Truth::yes;  // the command before || is taken to succeed
+        runs = Truth::yes;  // the command before || is assumed to succeed
         continue;
       }
       if (runs == Truth::unknown)
@@ -642,7 +641,7 @@ class ShellRun {
     return "${" + name + "}";
   }
 
-  /// Returns the text for the output of a command, which has no value.
+  /// Returns a placeholder for the output of a command, which is not known.
   std::string command_text(std::string_view command) { return unknown_text(fmt::format("({})", command)); }
   /// Returns true if a value is only the output of a command. A value may also have such an output among
   /// other words, as in "--save run-$(date) --bf16", which must stay.

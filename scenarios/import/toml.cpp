@@ -8,8 +8,8 @@
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
-// toml++ 3.3 assumes that a key begins behind each bracket, and "[#" breaks this. Its parser reports the
-// error itself if nothing is assumed.
+// toml++ 3.3 assumes that a key follows each opening bracket, which is wrong for "[#". Without this
+// assumption, its parser reports the error.
 #include <toml++/impl/preprocessor.h>
 #undef TOML_ASSERT_ASSUME
 #define TOML_ASSERT_ASSUME(expression) static_cast<void>(0)

@@ -391,7 +391,7 @@ void import_torchtitan(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
   take_launcher(importing);
-  // Earlier releases have these keys under [training] or [experimental].
+  // In earlier releases, these keys are under [training] or [experimental].
   for (const std::string_view part : {"experimental.", "training."}) {
     for (const std::string_view name : {"pipeline_parallel_", "data_parallel_", "tensor_parallel_degree",
                                         "context_parallel_", "enable_async_tensor_parallel"})

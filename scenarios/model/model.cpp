@@ -89,7 +89,7 @@ std::size_t StageFigures::microbatch_period(std::int32_t microbatches, std::int3
   const auto most = static_cast<std::size_t>(microbatches);
   std::size_t period = 1;
   for (const auto& [length, place] : lists) {
-    // If a list is longer than M, only its first M entries are used. If the period is M or more, no entry
+    // If a list is longer than M, only its first M entries are used. If the period is at least M, no entry
     // repeats. This limit also prevents an overflow in lcm().
     period = std::lcm(period, std::min(length, most));
     if (period >= most) return most;
@@ -203,7 +203,7 @@ std::vector<Slice> slices_within(double limit, std::int64_t sequence, std::int64
   std::vector<std::int64_t> tokens;
   std::int64_t before = 0;
   for (std::int64_t left = count - 1; left > 0; --left) {
-    std::int64_t fits = 1;  // in steps; a slice has at least one
+    std::int64_t fits = 1;  // number of steps that fit; a slice has at least one
     std::int64_t most = (sequence - before) / step - left;
     while (fits < most) {
       const std::int64_t tried = most - (most - fits) / 2;

@@ -51,8 +51,7 @@ struct Slice {
   friend auto operator<=>(const Slice&, const Slice&) = default;
 };
 
-/// A function that returns the time of a slice, in any unit. The time must not decrease if a slice becomes
-/// longer.
+/// A function that returns the time of a slice, in any unit. A longer slice must take at least as long.
 using SliceTime = std::function<double(const Slice& slice)>;
 
 /// Returns the number of slices that the rule makes of a sequence. Requires a rule with stated tokens:
@@ -60,7 +59,8 @@ using SliceTime = std::function<double(const Slice& slice)>;
 std::int64_t slice_count(const SliceSizes& sizes, std::int64_t sequence);
 
 /// Cuts a sequence into `count` slices. All but the last have a multiple of `step` tokens, unless the tokens
-/// are listed. Errors: fewer steps than slices, listed or fixed tokens that do not add up to the sequence.
+/// are listed. Returns an error if there are fewer steps than slices, or if stated tokens do not add up to
+/// the sequence.
 tl::expected<std::vector<Slice>, std::string> slices_of(const SliceSizes& sizes, std::int64_t sequence,
                                                         std::int64_t count, std::int64_t step,
                                                         const SliceTime& time);
@@ -162,7 +162,7 @@ struct PerStage {
 /// The part of a model whose forward pass takes 1 ms if the scenario states no model.
 enum class CostUnit : std::uint8_t {
   rank,   // all stages of a rank together; each of its v chunks takes 1/v ms
-  stage,  // each stage
+  stage,  // each stage of a rank by itself
 };
 template <>
 inline constexpr auto kEnumWords<CostUnit> =
@@ -186,7 +186,7 @@ struct StageFigures {
   PerStage<Ns> backward;
   PerStage<Ns> backward_input;
   PerStage<Ns> backward_weight;
-  PerStage<Ns> recompute;        ///< the default is `forward`
+  PerStage<Ns> recompute;        ///< the default is the time of `forward`
   PerStage<Ns> overlapped_pair;  ///< the default is the sum of the times of both passes
   PerStage<Ns> pair_hidden;      ///< subtracted from the sum of a pair's passes; the default is 0
   PerStage<Ns> step;             ///< the default is 0; the time does not depend on the microbatch size
@@ -213,8 +213,8 @@ struct StageFigures {
   /// Returns true if at least one of these figures has a value for each slice.
   bool slices_differ() const;
   /// Returns the figures with each figure of a slice multiplied by `slices`. Each result is the figure of a
-  /// microbatch with `slices` slices that are all equal to this slice. Errors: a list that is not a multiple
-  /// of `slices` long; figures beyond 2^63.
+  /// microbatch with `slices` slices that are all equal to this slice. Returns an error if the length of a
+  /// list is not a multiple of `slices`, or if a figure exceeds 2^63.
   tl::expected<StageFigures, std::string> as_of_microbatches(std::int32_t slices) const;
   /// Returns one entry for each list that has a value for each microbatch or slice: the number of
   /// microbatches in the list, and its place in the scenario file. A list of the slices of one microbatch
@@ -257,7 +257,7 @@ struct Layer {
   std::string name;
   Ns forward_ns = 0;
   Ns backward_ns = 0;
-  Bytes output = 0;             ///< the bytes that the layer passes to the next layers
+  Bytes output = 0;             ///< the bytes that the layer sends to the next layers
   std::optional<Bytes> kept{};  ///< the bytes that are stored from F to B; if absent, they are `output`
   Bytes weights = 0;
   Bytes transient = 0;   ///< the bytes that are stored only while F or B of the layer runs
@@ -320,7 +320,7 @@ struct ChunkModel {
 double chunk_ns(const ChunkModel& model, const Slice& chunk);
 
 /// Returns the times and bytes of the stages for each chunk of a prompt, which is cut into `count` chunks.
-/// Errors: the errors of slices_of(); times or bytes beyond 2^63.
+/// Returns an error if slices_of() does, or if times or bytes exceed 2^63.
 tl::expected<StageFigures, std::string> chunk_figures(const ChunkModel& model, const SliceSizes& sizes,
                                                       std::int64_t count);
 

@@ -31,7 +31,7 @@ inline constexpr auto kEnumWords<BlockRecompute> =
 /// divides `hidden`, and `tensor_parallel` divides `heads` and `feed_forward`. With `sequence_parallel`,
 /// `tensor_parallel` also divides `sequence`.
 struct TransformerShape {
-  std::int64_t layers = 1;  ///< the number of blocks
+  std::int64_t layers = 1;  ///< the number of transformer blocks
   std::int64_t hidden = 1;
   std::int64_t heads = 1;
   std::int64_t sequence = 1;
@@ -84,7 +84,8 @@ Bytes kept_of_block(const TransformerShape& shape);
 /// device of a rank. F of a block takes its operations / (flops x efficiency x t) and two ring all-reduces of
 /// the block's output. B takes twice the operations, two more all-reduces, and the recomputation. Full
 /// recomputation has two further all-reduces. The embedding takes no time. The head has a copy of its
-/// weights, and its logits have 4 bytes a value. Error: a time or a number of bytes of a layer exceeds 2^63.
+/// weights, and its logits have 4 bytes a value. Fails if a time or a number of bytes of a layer exceeds
+/// 2^63.
 tl::expected<LayerGraph, std::string> transformer_layers(const TransformerShape& shape,
                                                          const TransformerSpeed& speed);
 

@@ -1,5 +1,5 @@
 // Finds groups of devices that faster routes connect. It removes all routes with the smallest bandwidth.
-// Devices that are still connected form a group. Tested by cluster_levels_test.cpp.
+// Devices that are still connected form a group. Tests: tests/scenarios/planned_scenario_test.cpp.
 
 #include "scenarios/partition/pipedream_partition.hpp"
 

@@ -37,7 +37,7 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kWide = 16;  // the number of downsets that every region may have, however small it is
+constexpr std::size_t kWide = 16;  // the number of downsets that a region may have at least
 /// The intended number of downsets of the whole graph. Each region gets a share of this number in proportion
 /// to its layers.
 constexpr std::size_t kMostOfGraph = 256;

@@ -335,7 +335,7 @@ std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t pa
 //
 // The neighbour is never empty, because an empty block would be a smallest block nearer to p. If there are
 // several smallest blocks, the code of torchgpipe uses the first instead of the nearest. It may therefore
-// take an element from an empty block, or never end. Tested by block_partition_test.cpp.
+// take an element from an empty block, or never end. Tests: tests/scenarios/partition_test.cpp.
 
 namespace {
 

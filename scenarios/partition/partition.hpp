@@ -23,8 +23,8 @@ namespace penstock {
 enum class PlanObjective : std::uint8_t {
   maximum,  // max(T/m, 2(m-1)W/(Bm^2)), and 2a/B for a cut of `a` bytes: 1F1B-RR's rings reduce once a round
   sum,      // (T + 4(m-1)W/(Bm)) / m, and 2a/(Bm) on both sides of a cut: the authors' released code
-  maximum_printed,  // max(T, 2(m-1)W/B) / m, and 2a/B: as printed (PipeDream, SOSP'19, section 3.1), which
-                    // reduces at every minibatch over one link
+  maximum_printed,  // max(T, 2(m-1)W/B) / m, and 2a/B: the formula as printed (PipeDream, SOSP'19,
+                    // section 3.1)
 };
 template <>
 inline constexpr auto kEnumWords<PlanObjective> =
@@ -35,7 +35,7 @@ inline constexpr auto kEnumWords<PlanObjective> =
 /// The form of a plan. Its stages may be replicated, or each stage has one device.
 enum class PlanForm : std::uint8_t { replicated, straight };
 
-/// The treatment of transfers between stages: their time counts in a plan's time, or transfers take no time.
+/// The treatment of transfers between stages in a plan: they take time or no time.
 enum class CutTransfers : std::uint8_t { counted, free };
 template <>
 inline constexpr auto kEnumWords<CutTransfers> =
@@ -43,7 +43,7 @@ inline constexpr auto kEnumWords<CutTransfers> =
 
 /// The time at which a plan's stages update their weights.
 enum class PlanUpdate : std::uint8_t {
-  asynchronous,  // after each minibatch of a stream, as in PipeDream: the schedule is 1f1b-rr
+  asynchronous,  // after each minibatch of a stream, as PipeDream does: the schedule is 1f1b-rr
   flush,         // once a minibatch of M microbatches, as in DAPPLE: the schedule is 1f1b with replicas
 };
 template <>
@@ -67,8 +67,8 @@ struct PlanOptions {
 struct Partition {
   enum class Rule : std::uint8_t {
     unset,
-    balanced,   // balanced_cuts() of partition.hpp
-    block,      // block_cuts()
+    balanced,   // the cuts of balanced_cuts()
+    block,      // the cuts of block_cuts()
     pipedream,  // PipeDream's plan; with_planned_partition() replaces this rule by cuts
     cuts,
   };
@@ -90,18 +90,18 @@ inline constexpr auto kEnumWords<Partition::Rule> =
                                               {Partition::Rule::block, "block"},
                                               {Partition::Rule::pipedream, "pipedream"}});
 
-/// Returns the cuts of the layers into `stages` stages. `slowness` is empty, or has a factor for each
-/// stage. The stage's layers take longer than stated by this factor. Errors: no stage; more stages than
-/// layers; several stages without a rule; a rule that needs a plan; a rule that needs equal devices; stated
-/// cuts that are not stages - 1 ascending numbers from 1 to layers - 1.
+/// Returns the cuts of the layers into `stages` stages. `slowness` is empty, or has the factor for each stage
+/// by which its layers take longer than stated. Returns an error if there are no stages, or more stages than
+/// layers. Also returns an error if several stages have no rule, or if the rule needs a plan or equal
+/// devices. Stated cuts must be stages - 1 ascending numbers from 1 to layers - 1.
 tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
                                                                 const Partition& partition,
                                                                 std::int32_t stages,
                                                                 const std::vector<double>& slowness = {});
 
 /// Returns the bytes that cross the cut before layer `cut`. These are the outputs of earlier layers that a
-/// later layer reads, and each output counts once. Error: a sum of more than 2^63. Requires 0 <= cut <=
-/// layers.
+/// later layer reads, and each output counts once. Returns an error if the sum exceeds 2^63. Requires 0 <=
+/// cut <= layers.
 tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t cut);
 
 // Cuts a model's layers into contiguous parts so that the longest part is as short as possible. cut_layers()
@@ -111,8 +111,8 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 /// these, it chooses the most equal times, measured by the sum of squares. Among the remaining ones, it
 /// chooses the least memory of the fullest stage under 1F1B, and then the earliest cuts. For stage s of K,
 /// the memory consists of weights, their gradients, and the activations of K - s microbatches. `slowness` is
-/// empty, or has a factor above 0 for each stage. The stage's layers take longer than stated by this factor.
-/// Requires 1 <= stages <= layers.
+/// empty, or has the factor above 0 for each stage by which its layers take longer than stated. Requires 1 <=
+/// stages <= layers.
 std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages,
                                         const std::vector<double>& slowness = {});
 

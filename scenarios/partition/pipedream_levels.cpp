@@ -46,12 +46,13 @@ namespace penstock {
 namespace {
 
 constexpr double kNoPlan = std::numeric_limits<double>::infinity();
-constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds then cost less than the splits that they avoid
+// With more splits than this, computing bounds costs less than examining the splits that bounds exclude.
+constexpr std::size_t kSplitsBetweenBounds = 64;
 
 double transfer_ns(double bytes, double bytes_per_second) { return bytes * 1e9 / bytes_per_second; }
 
-/// The times and ring bytes of the plans in adjacent columns of a table. Each column belongs to the downset
-/// after which its plans begin.
+/// The times and ring bytes of the plans in adjacent columns of a table. All plans of a column begin after
+/// the same downset.
 template <typename Number>
 struct Columns {
   std::span<Number> periods;
@@ -285,7 +286,7 @@ class PipeDreamLevels::StageComponents {
 
  private:
   std::size_t components_;
-  std::vector<Component> found_;  // by replicas, then by later components
+  std::vector<Component> found_;  // components, ordered by replicas and then by later components
 };
 
 PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahead, std::int32_t components) {

@@ -160,9 +160,9 @@ class PlanReader {
     }
   }
 
-  /// Returns the time of gradient reduction for each minibatch, including that of higher levels. Each copy
-  /// of the pipeline reduces once after each component of the stage has run one minibatch. The minibatches
-  /// are divided among the copies.
+  /// Returns the time of all gradient reductions of stage `s`, divided by the number of minibatches. It
+  /// includes the reductions at higher levels of bandwidth. The copies of the pipeline share the minibatches.
+  /// Each copy reduces once when every component of the stage has run one minibatch.
   double reduction_ns(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     const auto minibatches = static_cast<double>(pipeline.first_devices.size()) * stage.replicas;
@@ -217,7 +217,7 @@ class PlanReader {
     const Downset& after = downsets_[stage.to];
     Downset before = downsets_[stage.from];
     if (stage.from == 0)
-      before.members.assign(before.members.size(), 0);  // the layers of the first set cost nothing
+      before.members.assign(before.members.size(), 0);  // the layers of the first downset have no costs
     return {.layers = layers_between(before, after),
             .devices = devices,
             .in_flight = 1,

@@ -1,7 +1,6 @@
 #pragma once
-// The downsets of a layer graph. A downset is a set of layers that contains all inputs of its layers, so
-// that it can form the first stages of a pipeline. Downsets are the states of PipeDream's dynamic
-// programme (pipedream_partition.hpp).
+// The downsets of a layer graph. A downset is a set of layers that contains all inputs of its layers, so that
+// it can form the first stages of a pipeline. Downsets are the states of PipeDream's dynamic programme.
 
 #include <compare>
 #include <cstddef>
@@ -42,15 +41,15 @@ struct Downset {
   friend bool operator==(const Downset&, const Downset&) = default;
 };
 
-/// Returns all downsets after which a stage may end, sorted by size and then by members. The last downset
-/// has all layers. The first one is the downset before the first stage. It contains those layers without
-/// cost that depend on no layer with a cost, because such layers would only increase the number of
-/// downsets. It is empty if there are no such layers. Errors: sums that exceed 2^63; more than `most`
-/// downsets. A chain of n layers has n + 1 downsets, and a graph of n branches has about 2^n.
+/// Returns all downsets after which a stage may end, sorted by size and then by members. The last downset has
+/// all layers. The first one is the downset before the first stage. It contains those layers without cost
+/// that depend on no layer with a cost, because such layers would only increase the number of downsets. It is
+/// empty if there are no such layers. Returns an error if a sum exceeds 2^63, or if there are more than
+/// `most` downsets. A chain of n layers has n + 1 downsets, and a graph of n branches has about 2^n.
 tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& graph, std::size_t most);
 
-/// Returns the downsets of a graph if it is small enough for planning. Errors: sums that exceed 2^63; more
-/// than 4,096 downsets because of branches; more than 8,191 layers.
+/// Returns the downsets of a graph if it is small enough for planning. Returns an error if a sum exceeds
+/// 2^63, if branches lead to more than 4,096 downsets, or if there are more than 8,191 layers.
 tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerGraph& graph);
 
 /// Returns false if the branches of a graph lead to too many downsets. with_merged_branches() can then
@@ -93,8 +92,8 @@ struct BandwidthLevel {
 };
 
 /// The number of devices that run later stages, divided by the number of components that run this stage. It
-/// is stored as a reduced fraction. If the fraction is f when the components are devices, a device has
-/// ceil(1 + f) minibatches in flight.
+/// is stored as a reduced fraction f. If the components are devices, each of them has ceil(1 + f) minibatches
+/// in flight.
 struct WorkAhead {
   std::int64_t devices = 0;
   std::int64_t components = 1;
@@ -252,7 +251,7 @@ ClusterLevels cluster_levels(const Cluster& cluster);
 std::string to_text(const ClusterLevels& levels);
 
 /// Returns the cluster with its devices renumbered: the new device d is the old device `order[d]`. Requires
-/// that `order` contains every device once. Error: the error of ClusterBuilder::build().
+/// that `order` contains every device once. Returns the error of ClusterBuilder::build().
 tl::expected<Cluster, std::string> in_device_order(const Cluster& cluster,
                                                    std::span<const std::int32_t> order);
 
@@ -299,10 +298,10 @@ struct PipelinePlan {
 /// Returns the plan with the shortest period on all devices of the cluster. `levels` go from the lowest to
 /// the highest. On each level, device d belongs to component d / n, where n is the number of devices in one
 /// component. Some devices are idle in two cases. In a straight pipeline, there may be fewer layers than
-/// devices. The memory limit may also allow only plans on fewer components of the highest level. Among
-/// plans with equal periods, the function chooses the plan with the longest last stages, as PipeDream's
-/// released code does. Errors: a layer that fits on no device (the message has its name and bytes); no plan
-/// within the memory limit; a graph with too many downsets.
+/// devices. The memory limit may also allow only plans on fewer components of the highest level. Among plans
+/// with equal periods, the function chooses the plan with the longest last stages, as PipeDream's released
+/// code does. Fails if a layer fits on no device; the message has its name and bytes. Also fails if no plan
+/// is within the memory limit, or if the graph has too many downsets.
 tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
                                                       std::span<const BandwidthLevel> levels,
                                                       const PlanOptions& options,
@@ -315,9 +314,9 @@ std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const
                                         std::int64_t state_bytes_per_weight_byte = 0);
 
 /// Returns `stages` with the fields that depend on the minibatches in flight. Their number follows from the
-/// devices of the stage and of later stages. In the input, `held` has the bytes of one minibatch; in the
-/// result, of all minibatches in flight. In the input, compute times do not include overhead; in the
-/// result, they do.
+/// devices of the stage and of later stages. In the input, `held` has the bytes of one minibatch, and compute
+/// times do not include overhead. In the result, `held` has the bytes of all minibatches in flight, and
+/// compute times include overhead.
 std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
                                                      const LayerGraph& graph,
                                                      std::int64_t state_bytes_per_weight_byte);

@@ -246,7 +246,7 @@ Layers level_on_unlike_devices(const SplitTask& task) {
   add(first.head);
   const auto stages = static_cast<std::int32_t>(slowness.size());
   Layers layers;
-  std::int64_t begin = 1;  // the embedding is not counted
+  std::int64_t begin = 1;  // without the embedding
   for (const std::int32_t cut : balanced_cuts(graph, stages, slowness)) {
     layers.push_back(cut - begin);
     begin = cut;
@@ -284,14 +284,14 @@ std::vector<std::int64_t> level_split(const SplitTask& task) {
   return costs ? fitted_split(task, std::move(level), *costs) : level;
 }
 
-// If a rank lacks memory, its largest number of layers is reduced, and all layers are divided again. The new
+// Reduces the largest number of layers of each rank that lacks memory, and divides all layers again. The new
 // number assumes that all bytes of the rank belong to layers, so it may be too small but not too large.
 std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::int64_t> level,
                                        const CostTable& level_costs) {
   Layers layers = level;
   std::vector<Bytes> spare = spare_bytes(task, level_costs);
   std::vector<std::int64_t> most(task.outline.ranks.size(), std::ssize(task.work.model.layers));
-  std::optional<LayerTimes> times;  // made for the first list that does not fit
+  std::optional<LayerTimes> times;  // times of the layers, computed for the first list that does not fit
   const std::vector<double> slowness = slowness_of_ranks(task);
   while (!spare.empty() && std::ranges::min(spare) < 0) {
     // If all ranks together need more memory than they have, no list fits. The fastest list is then the best

@@ -25,8 +25,9 @@ struct OneCopy {
   std::optional<Workload> work{};  ///< the workload on named devices, with all degrees set
 };
 
-/// Returns the scenario reduced to one copy of the pipeline. Errors: the errors of device_workload() and
-/// with_planned_partition(); a model with fitted costs together with a schedule that makes copies itself.
+/// Returns the scenario reduced to one copy of the pipeline. Returns an error if device_workload() or
+/// with_planned_partition() does. Also returns an error if the model has fitted costs and the schedule itself
+/// makes copies.
 tl::expected<OneCopy, std::string> one_copy(const Scenario& stated);
 
 /// The cut of a model into stages of the program. A model stage with gradient buckets becomes several
@@ -49,8 +50,8 @@ struct StageCut {
 /// devices.
 std::vector<double> slowness_of_stages(const Model& model, const Program& placed);
 
-/// Returns a cut of `model` into `stages` stages without buckets. `slowness` is that of slowness_of_stages().
-/// Errors: the errors of cut_layers().
+/// Returns a cut of `model` into `stages` stages without buckets. `slowness` is the result of
+/// slowness_of_stages(). The errors are those of cut_layers().
 tl::expected<StageCut, std::string> cut_model(const Model& model, const Partition& partition,
                                               std::int32_t stages, std::vector<double> slowness);
 
@@ -62,11 +63,11 @@ std::optional<std::string> place_kinds(Workload& work, std::span<const DeviceKin
 
 // --- bucket cut ------------------------------------------------------------------------------------------
 
-/// Returns the cut `whole` with its stages divided into gradient buckets. `stated` has the number of
-/// buckets: one for all stages, or one for each stage. If it is empty, no stage is divided. If one number
-/// holds for all stages, a stage with fewer layers gets one bucket for each layer. The buckets of a stage
-/// are as even in time as its layers allow. Errors: a list of another length; buckets in a model that
-/// states edges between its stages; the errors of cut_buckets().
+/// Returns the cut `whole` with its stages divided into gradient buckets. `stated` has the number of buckets:
+/// one for all stages, or one for each stage. If it is empty, no stage is divided. If one number holds for
+/// all stages, a stage with fewer layers gets one bucket for each layer. The buckets of a stage are as even
+/// in time as its layers allow. Returns an error if a list has another length, if a model with stated edges
+/// has buckets, or if cut_buckets() fails.
 tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const StageCut& whole,
                                                      const std::vector<std::int32_t>& stated);
 

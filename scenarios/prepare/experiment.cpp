@@ -85,7 +85,7 @@ double actions_in_force(const Scenario& scenario, const ScheduleInForce& in_forc
 /// Determines the schedule and the batch of one copy of the pipeline. The error messages do not name the
 /// scenario's file.
 tl::expected<Preparation, UserError> preparation_of(OneCopy copy) {
-  // `in_force` has a pointer to the program in the copy's scenario, so this scenario must not move in memory.
+  // `in_force` points to the program in the copy's scenario, so this scenario must not move in memory.
   auto shared = std::make_shared<const OneCopy>(std::move(copy));
   PENSTOCK_ASSIGN_OR_RETURN(ScheduleInForce in_force,
                             input(schedule_in_force(shared->scenario, shared->copies)));
@@ -230,8 +230,7 @@ double compute_actions(const Scenario& scenario) {
   return in_force ? compute_actions(in_force->schedule.name, in_force->schedule.shape) : 0;
 }
 
-// Device r runs rank r. If a rank is a group of devices, the result contains the name of one device of the
-// group.
+// If a rank is a group of devices, its name is that of one device of the group.
 
 std::vector<std::string> rank_devices(const Experiment& experiment) {
   const std::vector<Device>& devices = experiment.cluster.devices();

@@ -38,8 +38,8 @@ struct StagedNetwork {
 enum class ProgramForm : std::uint8_t {
   // Validated lists with SENDs and RECVs. Backends, checks and stored runs need this form.
   lowered,
-  // The compute lists of the schedule's rule, without validation. Program files, and programs of models that
-  // state edges, are validated and lowered nevertheless.
+  // The compute lists of the schedule's rule, without validation. Program files and programs of models with
+  // stated edges are validated and lowered in this form, too.
   lists,
   // The compute lists, written as loops. Their size does not grow with M. If why_no_loops() returns a reason,
   // the program has lists instead.
@@ -89,12 +89,12 @@ struct Preparation {
   double compute_actions = 0;
 };
 
-/// Runs the first step of preparation. Errors: those errors of prepare() that this step finds.
+/// Runs the first step of preparation. Returns those errors of prepare() that this step finds.
 tl::expected<Preparation, UserError> begin_preparation(const Scenario& scenario);
 
 /// Runs all steps of preparation after the first one. They generate the program, cut the model, and compute
 /// the costs. If `form` requires it, they also validate and lower the program. Equal scenarios give equal
-/// experiments. Errors: bad input; an invalid program.
+/// experiments. Fails if the input is wrong or the program is invalid.
 tl::expected<Experiment, UserError> prepare(const Preparation& begun, ProgramForm form);
 
 /// Prepares an experiment from a scenario, in all steps.
@@ -109,7 +109,7 @@ std::int64_t preparations_so_far();
 std::string why_no_loops(const Preparation& begun);
 
 /// Prepares the scenario of `experiment` again, with one iteration and another number of microbatches. The
-/// size of a microbatch does not change. Errors: the errors of prepare(); an experiment without `source`.
+/// size of a microbatch does not change. Fails if prepare() fails, or if the experiment has no `source`.
 tl::expected<Experiment, UserError> with_microbatches(const Experiment& experiment, std::int64_t microbatches,
                                                       ProgramForm form);
 
@@ -117,7 +117,7 @@ tl::expected<Experiment, UserError> with_microbatches(const Experiment& experime
 /// unchanged.
 Experiment with_lists(Experiment experiment);
 
-/// Returns the experiment with its program validated and lowered. Error: an invalid program.
+/// Returns the experiment with its program validated and lowered. Fails if the program is invalid.
 tl::expected<Experiment, UserError> lowered(Experiment experiment);
 
 /// Returns the approximate number of compute actions of a scenario. If preparation uses only one copy of the
@@ -160,15 +160,15 @@ struct NotesTerms {
   std::optional<std::string> of_chunks{};  ///< the result of chunks_note()
 };
 
-/// Returns all notes of a run, in this order: the notes of the scenario; notes on lists that should have one
-/// entry for each of the M microbatches and have not; the note on chunks; the notes of the schedule; a note
-/// on figures that were scaled to another microbatch size.
+/// Returns all notes of a run. First come the notes of the scenario, and notes on lists that lack entries for
+/// some of the M microbatches. Then come the note on chunks and the notes of the schedule. The last one is
+/// about figures that were scaled to another microbatch size.
 std::vector<std::string> experiment_notes(const NotesTerms& terms);
 
 // --- priced experiment -----------------------------------------------------------------------------------
 
 /// Returns the experiment that consists of `program` and its costs. Requires that `program` was generated
-/// from `resolved`. Errors: the errors of program_prices().
+/// from `resolved`. Fails if program_prices() fails.
 tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& settled,
                                                         const ResolvedScenario& resolved, Program program);
 

@@ -159,8 +159,8 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
 
 // --- layers ---------------------------------------------------------------------------------------------
 
-/// Returns the figures of a stage with layers [begin, end): the sums over the layers, and the bytes that
-/// cross the cut after them.
+/// Returns the figures of a stage with the layers [begin, end). They are the sums over the layers, and the
+/// bytes that cross the cut after them.
 tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph,
                                                          const BytesPerWeightByte& beside, std::int32_t begin,
                                                          std::int32_t end) {
@@ -228,7 +228,7 @@ namespace {
 /// Multiplies the times of a stage by the slowness of its device. Returns an error if a time exceeds 2^63
 /// ns.
 tl::expected<void, std::string> slow_down(StageCost& cost, double slowness) {
-  constexpr double kMost = 9.2e18;  // below 2^63
+  constexpr double kMost = 9.2e18;  // a number just below 2^63
   if (static_cast<double>(std::max(cost.forward_ns, cost.backward_ns)) * slowness > kMost)
     return tl::unexpected(std::string("the times of a stage on the slowest device are beyond 2^63 ns"));
   const auto slower = [&](Ns time) {

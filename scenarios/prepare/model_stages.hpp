@@ -45,7 +45,7 @@ class Scaler {
 
 // --- scaled layers ---------------------------------------------------------------------------------------
 
-/// Returns the layers with times and bytes scaled to another number of samples. Error: a figure that exceeds
+/// Returns the layers with times and bytes scaled to another number of samples. Fails if a figure exceeds
 /// 2^63.
 tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling);
 
@@ -59,8 +59,8 @@ struct UnscaledStage {
 
 using UnscaledStages = tl::expected<std::vector<UnscaledStage>, std::string>;
 
-/// Returns the unscaled costs of the stages for a model that states figures for each stage. Errors: a list
-/// whose length is not `stages`; backward times that do not add up.
+/// Returns the unscaled costs of the stages for a model that states figures for each stage. Fails if the
+/// length of a list is not `stages`, or if backward times do not add up.
 UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
                                std::int32_t stages);
 /// Returns the unscaled costs of the stages for a model of layers. Stage i has the layers from ends[i - 1]

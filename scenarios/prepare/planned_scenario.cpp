@@ -271,8 +271,7 @@ Scenario with_merged_branches(Scenario scenario) {
 
 // --- planning levels -------------------------------------------------------------------------------------
 //
-// A preset states its levels. If a cluster states single links, partition/pipedream_levels.hpp finds the
-// levels.
+// A preset states its levels. If a cluster states single links, cluster_levels() finds the levels.
 
 namespace {
 
@@ -331,9 +330,9 @@ void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
   if (options.memory_limit == kNoLimit) options.memory_limit.reset();
 }
 
-/// Returns the meaning of a microbatch in the planned schedule. A scenario without a known schedule is
-/// planned for 1f1b-rr, in which a microbatch is a whole minibatch. In contrast, meaning_of_microbatch()
-/// assumes a synchronous schedule for an unknown name.
+/// Returns the meaning of a microbatch in the planned schedule: a minibatch or a part of it. A scenario
+/// without a known schedule is planned for 1f1b-rr, in which a microbatch is a whole minibatch. In contrast,
+/// meaning_of_microbatch() assumes a synchronous schedule for an unknown name.
 MicrobatchMeaning meaning_of(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   return schedule == nullptr || schedule->asynchronous ? MicrobatchMeaning::whole_minibatch

@@ -28,8 +28,8 @@ Scenario with_merged_branches(Scenario scenario);
 
 /// Returns the levels of bandwidth of a cluster, from the lowest to the highest. It omits levels of one
 /// component unless there is no other level. If the cluster states single links, it uses cluster_levels(). In
-/// other clusters, the device numbers already follow the components, so `devices` is empty. Error: a uniform
-/// cluster without a number of devices.
+/// other clusters, the device numbers already follow the components, so `devices` is empty. Fails if a
+/// uniform cluster has no number of devices.
 tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
 
 // --- planning task ---------------------------------------------------------------------------------------
@@ -51,8 +51,9 @@ struct PlanningTask {
   std::int64_t state_bytes_per_weight_byte = 0;
 };
 
-/// Returns the planning task of a scenario. Errors: a model that does not consist of layers; no minibatch
-/// size; no number of microbatches for updates with a flush; the errors of levels_of().
+/// Returns the planning task of a scenario. Returns an error if the model does not consist of layers, or if
+/// there is no minibatch size. Also returns an error if updates have a flush and there is no number of
+/// microbatches, or if levels_of() fails.
 tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
 /// Returns the planning task of a scenario on the bandwidth levels of another cluster.
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
@@ -63,7 +64,8 @@ struct PlannedScenario {
   PipelinePlan plan;  ///< the plan; its layer numbers refer to the scenario that was planned
   /// The number of samples of a minibatch; each minibatch runs on one replica of a stage.
   std::int64_t minibatch_size = 1;
-  std::int32_t microbatches = 0;  ///< as in PlanningTask
+  /// Number of microbatches between two updates; 0 if each minibatch of a stream has its own update.
+  std::int32_t microbatches = 0;
   std::vector<BandwidthLevel> levels;
   PlanObjective objective = PlanObjective::maximum;
   std::optional<Bytes> memory_limit;  ///< the memory limit that the plan respects
@@ -84,18 +86,18 @@ PipelinePlan with_flush_of(PipelinePlan plan, const PlanningTask& task);
 tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan);
 
 /// Returns the scenario that runs `plan`, with the batch of `scenario`. `plan` must be a plan of `task`, and
-/// its device numbers follow the components of the levels. Error: devices that cannot be put in the plan's
-/// order.
+/// its device numbers follow the components of the levels. Returns an error if the devices cannot be put in
+/// the plan's order.
 tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, const PlanningTask& task,
                                                      PipelinePlan plan);
 
-/// Returns the scenario that runs `plan`, with a number of minibatches such that all replicas of a stage
-/// run equally many. Errors: the errors of with_plan() and turn_of_all_replicas().
+/// Returns the scenario that runs `plan`, with a number of minibatches such that all replicas of a stage run
+/// equally many. Fails if with_plan() or turn_of_all_replicas() fails.
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan);
 
-/// Plans `scenario` on all devices of its cluster, and ignores its schedule. Errors: a model that does not
-/// consist of layers, a cluster without a number of devices, and the errors of plan_pipeline().
+/// Plans `scenario` on all devices of its cluster, and ignores its schedule. Fails if the model does not
+/// consist of layers, if the cluster has no number of devices, or if plan_pipeline() fails.
 tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenario,
                                                          const PlanOptions& options);
 
@@ -103,8 +105,8 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
 /// schedule is unchanged.
 Scenario cut_by_plan(const Scenario& scenario, const PipelinePlan& plan);
 
-/// Returns the plan with the layer times of `truth` and unchanged stages. The result has the true period of
-/// a plan that was made from a noisy profile. Except for the times, `truth` must equal the planned
+/// Returns the plan with the layer times of `truth` and unchanged stages. It is used to find the true period
+/// of a plan that was made from a noisy profile. Except for the times, `truth` must equal the planned
 /// scenario.
 tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth);
 
@@ -113,7 +115,8 @@ tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned
 /// Returns `scenario` with `partition: pipedream` replaced by the cuts of a plan. Other scenarios are
 /// returned unchanged. For a 1f1b-rr schedule of one stage without replicas, the plan also chooses the stages
 /// and replicas. For any other schedule, the plan has the schedule's number of stages, with one device for
-/// each. Errors: the errors of plan_scenario(), and replicas together with `partition: pipedream`.
+/// each. Fails if plan_scenario() fails, or if the scenario states replicas together with `partition:
+/// pipedream`.
 tl::expected<Scenario, std::string> with_planned_partition(const Scenario& scenario);
 
 }  // namespace penstock

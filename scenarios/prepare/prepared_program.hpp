@@ -33,13 +33,13 @@ struct StatedSchedule {
 };
 
 /// Returns the program of the schedule, in which each stage has its rank. The program has no gradient
-/// buckets, and its order does not depend on costs. Errors: buckets together with a program file; a missing
-/// name; the errors of generate().
+/// buckets, and its order does not depend on costs. Returns an error if a program file is combined with
+/// buckets, if the name is missing, or if generate() fails.
 tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
 
 /// Returns the same program as placed_program(), but with empty lists if their order depends on costs.
-/// compute_program() searches for this order later, when the costs are known. Errors: the errors of
-/// placed_program().
+/// compute_program() searches for this order later, when the costs are known. Fails if placed_program()
+/// fails.
 tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule);
 
 // --- schedule in force -----------------------------------------------------------------------------------
@@ -56,8 +56,8 @@ struct ScheduleInForce {
 };
 
 /// Returns the schedule and batch of the whole scenario. If `copies` is set, returns those of one pipeline
-/// copy, and `copies` copies share the stated batch. Errors: the errors of batch_of_copy() and
-/// resolve_batch(); a stated number of microbatches that differs from the number in the program file.
+/// copy, and `copies` copies share the stated batch. Fails if batch_of_copy() or resolve_batch() fails. Also
+/// fails if the stated number of microbatches differs from that of the program file.
 tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario,
                                                              std::optional<std::int32_t> copies = {});
 
@@ -70,15 +70,15 @@ struct ResolvedScenario {
 };
 
 /// Cuts the model of a scenario whose costs are all stated, and generates the program of its compute actions.
-/// Requires `placed` = placed_stages(in_force.schedule). Errors: the errors of cut_model(),
-/// cut_into_buckets() and compute_program().
+/// Requires `placed` = placed_stages(in_force.schedule). Fails if cut_model(), cut_into_buckets() or
+/// compute_program() fails.
 tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
                                                     Program placed);
 
 /// Returns the costs of `program` with the cuts of `scenario`. The program must have been prepared from a
 /// scenario that differs from `scenario` only in its cuts. Requires a model of layers, and equal numbers of
-/// gradient buckets in both scenarios. Errors: the errors of schedule_in_force(), cut_model(),
-/// cut_into_buckets() and program_costs().
+/// gradient buckets in both scenarios. Fails if schedule_in_force(), cut_model(), cut_into_buckets() or
+/// program_costs() fails.
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program);
 
 // Checks a program before a run. The checks refuse invalid programs, edges of the model that contradict the
@@ -88,9 +88,9 @@ tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, cons
 /// stages.
 bool has_edges(const Model& model);
 
-/// Returns the program `compute` with the model's edges, validated, and lowered for the channels. Requires
-/// a program of compute actions. Errors: edges that contradict the program or name a missing stage; an
-/// invalid program. The error messages do not name a file.
+/// Returns the program `compute` with the model's edges, validated, and lowered for the channels. Requires a
+/// program of compute actions. Fails if the edges contradict the program or name a missing stage, or if the
+/// program is invalid. The error messages do not name a file.
 tl::expected<Program, UserError> lowered_program(Program compute, const Model& model,
                                                  const ChannelOptions& channels);
 

@@ -317,8 +317,8 @@ tl::expected<CostTable, std::string> costs_of_copy(const Workload& work, const K
              : sliced_output_costs(work, kernels, layers, rank_of_stage, microbatches, extra);
 }
 
-/// Returns the number of layers of each stage under the split rule that applies. Errors: the errors of
-/// split_layers(); too few layers for the stages.
+/// Returns the number of layers of each stage under the split rule that applies. Fails if split_layers()
+/// fails, or if there are too few layers for the stages.
 tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const DeviceModel& model,
                                                                      const Workload& work,
                                                                      const StatedSchedule& schedule,

@@ -38,8 +38,8 @@ struct SettledScenario {
 
 /// Returns the copy as a scenario in which all costs are stated. Computes the costs of the stages if the
 /// model is on named devices or has fitted costs. Returns other models unchanged. Requires `placed` =
-/// placed_stages(in_force.schedule), possibly with loops instead of lists. Errors: the errors of
-/// device_prices() and fitted_prices().
+/// placed_stages(in_force.schedule), possibly with loops instead of lists. Fails if device_prices() or
+/// fitted_prices() fails.
 tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
                                                   const Program& placed);
 
@@ -73,14 +73,14 @@ struct DevicePrices {
 };
 
 /// Returns the costs of one copy. `placed` must be the copy's program, in which the schedule in force has
-/// placed the stages on ranks. Errors: layers that cannot be divided among the stages, times or bytes that
+/// placed the stages on ranks. Fails if the layers cannot be divided among the stages, or if times or bytes
 /// exceed 64 bits.
 tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                       const Program& placed);
-/// Prepares a scenario and returns the costs of one pipeline copy. Requires a model on named devices.
-/// Errors: a size (degree, layers, heads, experts, sequence, batch) that must be divisible by another and
-/// is not; more devices than the cluster has; a precision that the devices lack; copies that the schedule
-/// makes itself.
+/// Prepares a scenario and returns the costs of one pipeline copy. Requires a model on named devices. Returns
+/// an error if a size (degree, layers, heads, experts, sequence, batch) cannot be divided as required. Also
+/// returns an error if the cluster has too few devices, if the devices lack the precision, or if the schedule
+/// itself makes copies.
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario);
 
 /// Recomputes the times in `costs` with the device constants in `work`. Except for these constants, `work`
@@ -97,8 +97,8 @@ std::string fit_note(const FittedModel& model);
 // --- fitted prices ---------------------------------------------------------------------------------------
 
 /// Returns one pipeline copy of a model with fitted costs, as a scenario of stages. All copies have equal
-/// costs. `placed` must be the copy's program, in which the schedule has placed the stages on ranks.
-/// Errors: layers that cannot be divided among the stages; a kind of layer without fitted costs.
+/// costs. `placed` must be the copy's program, in which the schedule has placed the stages on ranks. Fails if
+/// the layers cannot be divided among the stages, or if a kind of layer has no fitted costs.
 tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                          const Program& placed);
 

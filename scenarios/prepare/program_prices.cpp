@@ -86,7 +86,7 @@ StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   cost.backward_input_ns = scale.with_overhead(input, overhead);
   cost.backward_weight_ns = scale.with_overhead(backward - input, overhead);
   cost.recompute_ns = scale.with_overhead(scale(cost.recompute_ns), overhead);
-  if (cost.overlapped_pair_ns >= 0) {  // two actions, each with the overhead
+  if (cost.overlapped_pair_ns >= 0) {  // two actions, and each has the overhead
     const Ns first = scale.with_overhead(scale(cost.overlapped_pair_ns), overhead);
     cost.overlapped_pair_ns = scale.with_overhead(first, overhead);
   }

@@ -29,8 +29,8 @@ struct Pricing {
 /// mean microbatch. Durations and bytes of a microbatch are proportional to its samples, and are rounded to
 /// the nearest integer. If a microbatch has q slices, each takes 1/q of them. Step, weights, gradients,
 /// optimizer state and overhead do not depend on samples, and overhead is added after scaling. For unit
-/// costs, a slice costs as much as a microbatch. `cut` must be the model's cut for this program. Errors: a
-/// list whose length is not the number of stages; backward times that do not add up; a figure that exceeds
+/// costs, a slice costs as much as a microbatch. `cut` must be the model's cut for this program. Fails if the
+/// length of a list is not the number of stages, if backward times do not add up, or if a figure exceeds
 /// 2^63.
 tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
                                                  const Pricing& pricing, const Program& program);
@@ -58,8 +58,8 @@ struct PriceTerms {
   bool clones_versions = false;
 };
 
-/// Returns the program's costs. Requires the cut of the model for this program. Errors: the errors of
-/// stage_costs(), clones of weights that exceed 2^63 bytes.
+/// Returns the program's costs. Requires the cut of the model for this program. Fails if stage_costs() fails,
+/// or if clones of weights exceed 2^63 bytes.
 tl::expected<CostTable, std::string> program_costs(const PriceTerms& terms, const StageCut& cut,
                                                    const Program& program);
 
@@ -69,7 +69,7 @@ struct ProgramPrices {
 };
 
 /// Returns the program's costs and its cluster, after checking that times and bytes of a run fit in 64 bits.
-/// Errors: the errors of program_costs(), build_cluster(), byte_fault() and time_fault().
+/// Fails if program_costs(), build_cluster(), byte_fault() or time_fault() reports an error.
 tl::expected<ProgramPrices, std::string> program_prices(const PriceTerms& terms, const StageCut& cut,
                                                         const Program& program);
 

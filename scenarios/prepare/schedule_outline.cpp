@@ -55,8 +55,7 @@ std::int64_t waiting_count(const HeldMoment& moment) {
   return std::accumulate(moment.waiting.begin(), moment.waiting.end(), std::int64_t{0});
 }
 
-/// A search for the moment with the largest count of microbatches. Only moments that the condition `admits`
-/// accepts are compared.
+/// A search for the moment with the largest count of microbatches, among the moments that `admits` accepts.
 class Fullest {
  public:
   using Count = std::int64_t (*)(const HeldMoment&);
@@ -81,8 +80,8 @@ class Fullest {
   HeldMoment moment_;
 };
 
-/// Returns the moments at which a rank stores most. The rank holds the stages `stages` and runs the actions
-/// of `list` in order. The two actions of an overlapped pair count as consecutive actions.
+/// Returns the moments at which a rank stores most, if it holds the stages `stages` and runs the actions of
+/// `list` in order. The two actions of an overlapped pair count as consecutive actions.
 std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
                                         const std::vector<Action>& list) {
   const auto last = static_cast<std::int32_t>(stages.size()) - 1;
@@ -95,7 +94,8 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
   HeldMoment now{.live = std::vector<std::int32_t>(stages.size(), 0),
                  .waiting = std::vector<std::int32_t>(stages.size(), 0),
                  .gradients = std::vector<bool>(stages.size(), false)};
-  std::set<std::pair<std::int32_t, std::int32_t>> offloaded;  // stages and units
+  std::set<std::pair<std::int32_t, std::int32_t>>
+      offloaded;  // stages and units of the activations that are on the host
   for (const Action& action : list) {
     const std::pair unit(action.stage, action.microbatch);
     if (action.kind == ActionKind::offload) {

@@ -49,7 +49,7 @@ struct ScheduleOutline {
   bool overlaps_pairs = false;  ///< true if some F and B are an overlapped pair
   bool recomputes = false;      ///< true if some R is an action of its own
   std::vector<RankOutline> ranks{};
-  /// The stages behind those of the layers, if the program divides the output layer.
+  /// The stages after the stages of layers, if the program divides the output layer.
   ExtraStages extra = ExtraStages::none;
   std::vector<StageEdge> edges{};  ///< the edges between stages; empty if the stages form a chain
   std::int32_t units = 0;          ///< the number of microbatches or slices of the outlined program

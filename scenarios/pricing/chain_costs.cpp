@@ -36,9 +36,9 @@ namespace {
 
 // Both functions round to the nearest integer. chain_fault() has already refused figures that are too large.
 Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
-/// The seconds that an action takes in addition to its kernels. Because of them, chunks of one or two
-/// layers cost more for each layer than large stages. Two fits give 0.06 and 0.19 ms: to MLPerf's rows on
-/// H100 in fp8, and to the DGX Cloud recipes in fp8.
+/// The seconds that an action takes in addition to its kernels. Because of them, chunks of one or two layers
+/// cost more for each layer than large stages. A fit to MLPerf's results on H100 in fp8 gives 0.06 ms, and a
+/// fit to the DGX Cloud recipes in fp8 gives 0.19 ms.
 constexpr double kActionSeconds = 0.1e-3;
 /// The seconds that an action takes in addition under old Megatron-LM, which synchronizes with the device
 /// after each exchange of messages. The value is fitted to the 24 steps of the zero-bubble paper (Qi et al.,
@@ -158,8 +158,8 @@ tl::expected<Cluster, std::string> unlike_stages_cluster(const Workload& work) {
     return later_devices_of(work, a) == later_devices_of(work, b);
   };
   for (std::int32_t a = 0; a < work.ranks; ++a) {
-    // `count` is the number of ranks on devices of the same kind as those of rank a. If it is small enough,
-    // these ranks are connected by one NVLink domain.
+    // The variable `count` is the number of ranks on devices of the same kind as those of rank a. If it is
+    // small enough, one NVLink domain connects these ranks.
     std::int32_t count = 0;
     for (std::int32_t b = 0; b < work.ranks; ++b) count += alike(a, b) ? 1 : 0;
     const DeviceType& one = device_of_rank(work, a);

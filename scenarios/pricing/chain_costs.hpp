@@ -34,7 +34,7 @@ CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::i
 /// Returns the seconds that an action takes in addition to its kernels, for a framework. Used if the
 /// scenario states none.
 double usual_action_seconds(Framework framework);
-/// Returns the time that chain_costs() adds to each F, B, I and W (Workload::action_seconds).
+/// Returns the nanoseconds that chain_costs() adds to each F, B, I and W (Workload::action_seconds).
 Ns action_ns(double action_seconds);
 
 /// Returns the links over which the workload's stages send activations and gradients. If the devices are of

@@ -19,7 +19,7 @@ namespace penstock {
 
 namespace {
 
-/// A ring of all devices of a group that runs collectives.
+/// A ring in which all devices of a group run collectives.
 struct Ring {
   DeviceGroup group = DeviceGroup::data;
   std::int64_t devices = 1;

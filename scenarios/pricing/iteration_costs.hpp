@@ -113,7 +113,7 @@ struct FittedPipeline {
   std::span<const std::int32_t> rank_of_stage;
 };
 
-/// Returns the times of each stage. Error: a kind of layer that was not measured.
+/// Returns the times of each stage. Returns an error if a kind of layer was not measured.
 tl::expected<std::vector<FittedStage>, std::string> fitted_stages(const IterationCosts& costs,
                                                                   const FittedPipeline& pipeline);
 

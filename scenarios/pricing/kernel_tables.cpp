@@ -297,7 +297,8 @@ std::optional<double> KernelTables::collective_seconds(GroupOperation operation,
   const auto& groups = collectives_[static_cast<std::size_t>(operation)];
   if (groups.empty()) return std::nullopt;
   auto measured = groups.upper_bound(devices);
-  // `measured` is the largest group up to the requested size, or the smallest group if all are larger.
+  // The variable `measured` now points to the largest group up to the requested size. If all groups are
+  // larger, it points to the smallest one.
   if (measured != groups.begin()) measured = std::prev(measured);
   const auto& [size, times] = *measured;
   const auto other_part = [](double n) { return (n - 1) / n; };

@@ -1,7 +1,7 @@
 #pragma once
 // The three sources of a kernel's time. modelled_gemm_seconds() is a formula for matrix products.
 // ProductTable has the times that the user measured for exact product shapes. LogGrid interpolates between
-// measured sizes. KernelTables chooses between them (kernel_tables.hpp).
+// measured sizes. KernelTables chooses between them.
 
 #include <array>
 #include <cstddef>
@@ -109,7 +109,7 @@ class ProductTable {
   std::size_t size() const;
 
  private:
-  using Key = std::array<double, 4>;  // groups, m, n, k
+  using Key = std::array<double, 4>;  // the key of a measured time: groups, m, n, k
   std::array<std::map<Key, double>, kProductCount> seconds_;
 };
 
@@ -137,8 +137,8 @@ class LogGrid {
  private:
   std::size_t place(const std::array<std::size_t, Axes>& steps) const;
 
-  std::array<std::vector<double>, Axes> axes_;  // logarithms of the sizes, ascending
-  std::vector<double> figures_;                 // logarithms, with the last axis varying fastest
+  std::array<std::vector<double>, Axes> axes_;  // the logarithms of the sizes on each axis, ascending
+  std::vector<double> figures_;                 // the logarithms of the figures; the last axis varies fastest
 };
 
 extern template class LogGrid<1>;
@@ -161,9 +161,9 @@ class GroupedRates {
   bool empty() const { return curves_.front().empty(); }
 
  private:
-  using Curve = std::map<std::array<double, 1>, double>;  // rows of a group -> share of the peak
+  using Curve = std::map<std::array<double, 1>, double>;  // the shares of the peak, by rows of a group
   std::array<std::map<std::array<double, 2>, Curve>, kProductCount>
-      curves_;  // by n and k of the forward product
+      curves_;  // the curve of each forward product, by its n and k
 };
 
 // Measured kernels of one accelerator: matrix products, causal attention, and collectives inside one NVLink
@@ -254,21 +254,21 @@ class KernelTables {
  private:
   static std::size_t index_of(GemmPrecision precision) { return static_cast<std::size_t>(precision); }
 
-  struct AttentionGrid {  // the grid of one head_dim and batch
+  struct AttentionGrid {  // the rates that were measured with one head_dim and batch
     double head_dim = 0;
     double batch = 0;
     std::map<std::pair<double, double>, std::map<double, double>>
-        rates;  // (heads, kv heads) -> sequence -> rate
+        rates;  // the operations a second, by heads and kv heads, and then by sequence
   };
   const AttentionGrid* nearest_attention(const AttentionShape& shape) const;
 
-  std::array<LogGrid<3>, kGemmPrecisionCount> gemms_;  // operations a second by m, n, k
+  std::array<LogGrid<3>, kGemmPrecisionCount> gemms_;  // the operations a second, by m, n and k
   ProductTable products_;
   GroupedRates grouped_;
   std::array<std::optional<GemmConstants>, kGemmPrecisionCount> models_;
   std::vector<AttentionGrid> attention_;
   std::array<std::map<std::int32_t, std::map<double, double>>, kGroupOperationCount>
-      collectives_;  // seconds by bytes
+      collectives_;  // the seconds of each collective, by devices and then by bytes
 };
 
 // The kernel tables in scenarios/library/kernels, which are compiled into the program.

@@ -75,7 +75,7 @@ double modelled_gemm_seconds(double m, double n, double k, double value_bytes, c
 }
 
 double quantising_seconds(double m, double k, const GemmConstants& constants, const DeviceRates& rates) {
-  if (constants.quantise == 0) return 0;  // 16-bit products read their input directly
+  if (constants.quantise == 0) return 0;  // products of 16 bits read their input directly
   return constants.quantise * m * k / rates.memory_bytes_per_second +
          kQuantisingLaunch * constants.launch_us * kSecondsPerMicrosecond;
 }
@@ -86,7 +86,7 @@ double quantising_seconds(double m, double k, const GemmConstants& constants, co
 //
 //     Y[m, n] = X[m, k] W[k, n]        dX[m, k] = dY[m, n] W^T        dW[n, k] = dY^T X over m rows
 //
-// Tested by product_table_test.cpp.
+// Tests: tests/scenarios/kernel_tables_test.cpp.
 
 namespace {
 
@@ -203,7 +203,7 @@ namespace {
 /// inside the cell.
 struct Cell {
   std::size_t lower = 0;
-  double way = 0;  // the position, from 0 at the lower end to 1 at the upper end
+  double way = 0;  // the position in the cell, from 0 at the lower end to 1 at the upper end
 };
 
 Cell cell_of(const std::vector<double>& axis, double size) {

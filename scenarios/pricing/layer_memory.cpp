@@ -203,7 +203,8 @@ double kept_of_feed_forward(const Workload& work, double inner) {
 double kept_of_experts(const Workload& work) {
   const Experts& experts = *work.model.experts;
   const LayerRecompute recompute = work.recompute;
-  if (recompute.has(RecomputedPart::moe)) return 0;  // its input is the output of a norm, which counts there
+  if (recompute.has(RecomputedPart::moe))
+    return 0;  // the input is the output of a norm, and the norm's memory contains it
   const double inner = as_double(experts.inner);
   const double shared = as_double(experts.shared_inner) / work.parallel.tensor;
   // The option `mlp` recomputes only the dense part and not the grouped products (layer_terms.cpp), so
@@ -284,8 +285,8 @@ double kept_beside_scores(const Workload& given, const LayerKind& kind) {
   const double tokens = work.tokens();
   if (work.recompute.has(RecomputedPart::full)) return tokens * kValueBytes * hidden / ways;
   const LayerNorms norms = norms_around(model);
-  // A norm holds its input and its output, because its output is a product's input. For a norm after a part,
-  // the output is only added.
+  // A norm before a part stores its input and its output, because its output is the input of a product. A
+  // norm after a part stores only its input, because its output is only added.
   const double before = as_double(norms.before) * (work.recompute.has(RecomputedPart::norm) ? 2 : 4);
   const double around = (before + 2 * as_double(norms.behind)) * hidden / ways;
   double mixed = kind.has_attention ? kept_of_attention(work) : 0;

@@ -461,7 +461,7 @@ class Levelling {
   std::span<const std::int32_t> rank_of_stage_;
   std::size_t stages_;
   std::int64_t layers_;
-  std::vector<double> slowness_;      // by stage
+  std::vector<double> slowness_;      // slowness of each stage's device
   std::vector<double> speed_before_;  // prefix sums over the stages of 1 / slowness
   std::vector<std::int64_t> most_;    // the most layers of each stage
   std::vector<std::int64_t> least_;

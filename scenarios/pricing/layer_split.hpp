@@ -25,8 +25,8 @@ struct LayerSplit {
     unstated,       // `even` if the number of stages divides the number of layers, otherwise `balanced`
     even,           // equally many layers in each stage
     ends_one_less,  // embedding and head count as one layer each
-    balanced,       // by the times and bytes of the layers
-    listed,         // as stated in `counts`
+    balanced,       // the split follows from the times and bytes of the layers
+    listed,         // the split is stated in `counts`
   };
   Rule rule = Rule::unstated;
   /// The number of layers of each stage, for Rule::listed.
@@ -57,14 +57,14 @@ std::string layout_of(const LayerSplit& split, std::int64_t on_last);
 LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages);
 
 /// Returns the number of layers of each stage. Requires that rule_in_force() is not `balanced`, because this
-/// rule needs the costs of layers (prepare/balanced_split.hpp). Errors: the layers cannot be divided evenly;
-/// stated counts do not add up to `layers`, or their number is not `stages`. The messages contain the
-/// figures.
+/// rule needs the costs of layers (prepare/balanced_split.cpp). Returns an error if the layers cannot be
+/// divided evenly. Also returns an error if stated counts do not add up to `layers`, or if their number is
+/// not `stages`.
 tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSplit& split,
                                                                   std::int64_t layers, std::int32_t stages);
 
 // Divides layers among stages by their times, so that all ranks have nearly equal work. In contrast,
-// prepare/balanced_split.hpp also simulates the schedule.
+// prepare/balanced_split.cpp also simulates the schedule.
 
 /// The seconds of a model's layers for one microbatch. Each value is the sum of the forward and backward
 /// times.
@@ -103,8 +103,8 @@ std::vector<std::int64_t> level_layers(const LayerTimes& times, std::span<const 
 
 /// Returns the costs of all 2K + 1 stages, like copy_costs(). `layers` has the number of layers of the first
 /// K stages, and `rank_of_stage` has the rank of each stage. Each edge has the bytes that leave its stage.
-/// Requires extra stages. Error: a figure that does not fit in 64 bits; layers of multi-token prediction,
-/// which have output layers of their own.
+/// Requires extra stages. Returns an error if a figure does not fit in 64 bits. Layers of multi-token
+/// prediction are also an error, because they have output layers of their own.
 tl::expected<CostTable, std::string> sliced_output_costs(const Workload& work, const KernelTables& kernels,
                                                          std::span<const std::int64_t> layers,
                                                          std::span<const std::int32_t> rank_of_stage,

@@ -49,11 +49,11 @@ constexpr double kPlainAttentionEfficiency = 0.5;
 /// The head dimension whose measured rate is used for latent attention. No table has kernels in which queries
 /// and keys are wider than values.
 constexpr double kLatentHeadDim = 128;
-// The kernels around each step of a ring, as Transformer Engine runs them (AttnFuncWithCPAndKVP2P). The
-// sequence is divided into 2c parts, and each of the c devices holds an early part and a late part. In all
-// steps but the first, a device uses either only its late queries, or only the early half of the received
-// keys and values. On average, a step therefore uses three quarters of the values. It copies a half of the
-// values in half of the cases.
+// Transformer Engine runs small kernels around each step of a ring (AttnFuncWithCPAndKVP2P). The sequence is
+// divided into 2c parts, and each of the c devices holds an early part and a late part. In all steps but the
+// first, a device uses either only its late queries, or only the early half of the received keys and values.
+// On average, a step therefore uses three quarters of the values. It copies a half of the values in half of
+// the cases.
 
 /// The bytes that the merge of a ring step's results moves for each value: 0.75 x (2 values of 2 bytes
 /// read, 2 bytes written).
@@ -323,8 +323,8 @@ void add_attention_gate(TermWriter& terms) {
 }
 
 /// Adds the exchange between the devices of a context group, as far as computation does not hide it. Latent
-/// attention sends the full keys and values of every head, like Transformer Engine
-/// (AttnFuncWithCPAndKVP2P). To send the smaller latents is only a proposal there (pull request 2064).
+/// attention sends the full keys and values of every head, like Transformer Engine (AttnFuncWithCPAndKVP2P).
+/// Transformer Engine has only a proposal to send the smaller latents (its pull request 2064).
 void add_context_exchange(TermWriter& terms, const AttentionSeconds& attention) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;

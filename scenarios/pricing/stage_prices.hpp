@@ -123,7 +123,8 @@ class LayerPrices {
     WeightShapes shapes;
   };
   std::vector<Kind> kinds_;
-  std::vector<LayerPrice> plain_;  ///< by kind; empty if all layers are alike
+  /// The prices without recomputation, by kind of layer; empty unless only some layers are recomputed.
+  std::vector<LayerPrice> plain_;
   std::vector<std::size_t> kind_of_layer_;
   EmbeddingPrice embedding_;
   HeadPrice head_;

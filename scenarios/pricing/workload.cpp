@@ -167,7 +167,7 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
       return parallel.expert <= rank ? parallel.expert : over_copies((parallel.expert + rank - 1) / rank);
     case DeviceGroup::pipeline:
       if (ranks == 1) return rank;  // a single rank has no edge
-      // If copies are numbered before stages, the devices of all copies are between two stages.
+      // If copies are numbered before stages, the devices of all copies lie between two adjacent stages.
       return rank * ranks * (stages_are_nearer ? 1 : std::int64_t{parallel.data});
     case DeviceGroup::data:
       return over_copies(parallel.data);

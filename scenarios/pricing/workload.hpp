@@ -143,9 +143,8 @@ std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);
 
 /// A part of a layer that its backward pass can compute again instead of storing its activations.
 enum class RecomputedPart : std::uint8_t {
-  // Attention without its projections. A fused kernel always recomputes attention, so this part changes times
-  // and bytes
-  // only in frameworks without fused attention.
+  // Attention without its projections. A fused kernel always recomputes attention, so this part changes
+  // times and bytes only in frameworks without fused attention.
   selective,
   norm,            // the outputs of both norms
   activation,      // the output of the feed-forward's activation
@@ -217,7 +216,7 @@ tl::expected<LayerRecompute, std::string> parse_recompute(std::string_view text)
 /// --recompute-num-layers).
 struct RecomputedLayers {
   enum class Method : std::uint8_t {
-    all,      // every layer
+    all,      // every layer is recomputed
     block,    // the first `count` layers of each model stage
     uniform,  // every layer, but only one input is stored for each group of `count` layers
     listed,   // the layers `layers` of the model
@@ -390,9 +389,9 @@ double DeviceType::* sustained_of(GemmPrecision precision);
 /// bf16 applies to them.
 double sustained_factor(const Workload& work);
 
-/// Returns the message for the first fault of a workload, or nothing if there is none. A size that must be
-/// divisible by another and is not is a fault. A precision is a fault if the devices lack it, or if they
-/// are slower in it than in bf16.
+/// Returns the message for the first fault of a workload, or nothing if there is none. Faults are sizes that
+/// cannot be divided as stated, and precisions that the devices lack. A precision in which the devices are
+/// slower than in bf16 is also a fault.
 std::optional<std::string> fault_of(const Workload& work);
 
 /// The sizes of the model and the rates of the devices of all pipeline copies. Results such as the MFU are

@@ -1,6 +1,6 @@
 #pragma once
 // A YAML (or JSON) document as a tree. Each value in the tree has its line and column in the file.
-// parse_document() builds it, document.hpp edits it and reader.hpp reads it. Only document.cpp uses
+// parse_document() builds it, document_edits.cpp edits it and reader.hpp reads it. Only document.cpp uses
 // yaml-cpp.
 
 #include <cstdint>
@@ -94,7 +94,7 @@ class StandardInputText {
 const std::optional<std::string>& standard_input_already_read();
 
 /// Returns the content of a file without a byte order mark. If `path` is kStandardInput, it reads standard
-/// input to its end; later calls return the same text. Errors: the file does not exist, is a directory,
+/// input to its end; later calls return the same text. Fails if the file does not exist, is a directory,
 /// cannot be read, is larger than 64 MiB, or is not text. The message begins with `name`.
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name);
@@ -105,10 +105,9 @@ tl::expected<std::string, std::string> read_text_file(const std::filesystem::pat
 
 /// Returns the document with the content of all parts (the values of its top-level keys). If a part is the
 /// name of a file, the file's document replaces it. If that document is a scenario with this part, only the
-/// part replaces it. Short forms become mappings: `cluster: uniform` becomes `cluster: {preset: uniform}`,
-/// `schedule: 1f1b` becomes
-/// `{name: 1f1b}`, and `schedule: a.psched` or `a.csv` becomes `{program: a.psched}`. Errors: a file that
-/// cannot be read, a file that includes itself.
+/// part replaces it. Short forms become mappings. For example, `cluster: uniform` becomes
+/// `cluster: {preset: uniform}`, `schedule: 1f1b` becomes `schedule: {name: 1f1b}`, and `schedule: a.psched`
+/// becomes `schedule: {program: a.psched}`. Returns an error if a file cannot be read or includes itself.
 tl::expected<Node, std::string> resolve_parts(Node document);
 
 /// The file that a scalar names. The scalar's text is relative to the directory of the file that contains the
@@ -131,12 +130,12 @@ struct Override {
   friend bool operator==(const Override&, const Override&) = default;
 };
 
-/// Reads "KEY=VALUE" from a flag. Errors: no '=', an empty key.
+/// Reads "KEY=VALUE" from a flag. Fails if there is no '=' or if the key is empty.
 tl::expected<Override, std::string> parse_override(std::string_view text);
 
 /// Returns the document with the value set. Missing mappings on the path are added. An unknown key is
-/// reported later, when the document is read. Errors: a value that is not YAML, a path through a scalar, an
-/// index that is not a number or is outside its list.
+/// reported later, when the document is read. Fails if the value is not YAML, if the path goes through a
+/// scalar, or if an index is not a number or is outside its list.
 tl::expected<Node, std::string> apply_override(Node document, const Override& change);
 
 // Reads figures that differ between microbatches from a separate file, because a scenario may have many such
@@ -148,8 +147,8 @@ tl::expected<Node, std::string> apply_override(Node document, const Override& ch
 /// Each row of the file belongs to a stage, and each cell of the row to a microbatch. With `rows:
 /// microbatches`, each row belongs to a microbatch, and each cell to a stage. A file with one stage applies
 /// to all stages. Cells are numbers with a unit, and `unit` applies to cells without one. Error messages
-/// about a value from a file name that file. Errors: a file that cannot be read or has no cell; rows of
-/// unequal length; an unknown key.
+/// about a value from a file name that file. Fails if a file cannot be read or has no cell, if its rows have
+/// unequal lengths, or if a key is unknown.
 tl::expected<Node, std::string> with_microbatch_files(Node document);
 
 }  // namespace penstock

@@ -64,7 +64,7 @@ bool is_partition_word(const std::string& text) {
 /// Returns a hint such as "; did you mean uniform?" if the typed word is similar to a known word for this
 /// part of the scenario. For other words and for paths it returns an empty text.
 std::string likely_word(const std::string& typed, std::string_view part) {
-  // The user meant to name a file, so the name of a preset would not help.
+  // The user wanted to name a file, so the name of a preset would not help.
   if (typed.find_first_of("./\\") != std::string::npos) return "";
   if (part == "cluster") return did_you_mean(typed, cluster_presets());
   if (part != "schedule") return "";

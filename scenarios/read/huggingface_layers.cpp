@@ -36,8 +36,8 @@ constexpr Range kIndex{.least = 0, .most = 1 << 16};
 struct ExpertLayers {
   std::int64_t first = 0;              ///< the layers before it are dense
   std::optional<std::int64_t> last;    ///< the layers after it are dense
-  std::int64_t every = 1;              ///< DeepSeek: layers 0, n, 2n, .. have experts
-  std::int64_t step = 1;               ///< Qwen, Llama, Ernie: layers n - 1, 2n - 1, .. have experts
+  std::int64_t every = 1;              ///< DeepSeek: layers 0, n, 2n, ... have experts
+  std::int64_t step = 1;               ///< Qwen, Llama and Ernie: layers n - 1, 2n - 1, ... have experts
   std::vector<std::int64_t> dense;     ///< the layers that are dense
   std::vector<std::int64_t> listed;    ///< the only layers that have experts
   std::vector<std::int64_t> switches;  ///< one switch for each layer; 1 means that it has experts

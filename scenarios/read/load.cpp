@@ -114,7 +114,7 @@ tl::expected<Node, std::string> scenario_document(std::string_view text,
         return std::ranges::find(kPartKeys, entry.key.text, &Key::name) != kPartKeys.end();
       });
   if (is_scenario) return document;
-  // YAML reads a TOML file without sections as one word, so a document that is no mapping is checked for
+  // YAML reads a TOML file without sections as one word. So a document that is not a mapping is checked for
   // other formats.
   const std::string form =
       document->kind == Node::Kind::mapping ? foreign_configuration(*document) : foreign_text(text);
@@ -207,7 +207,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.shape = parts.schedule.shape;
   scenario.shape.stages = parts.schedule.stages.value_or(default_stages(parts));
   scenario.shape.iterations = parts.training.iterations.value_or(1);
-  // In a pipeline torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
+  // In a pipeline, torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
   const bool gathers_once = parts.training.framework == Framework::torchtitan && scenario.shape.stages > 1;
   scenario.shape.gather = parts.parallel.gather.value_or(gathers_once ? Gather::step : scenario.shape.gather);
   scenario.shape.expert_overlap = parts.parallel.degrees.expert_overlap;
@@ -283,7 +283,7 @@ void cut_into_slices(Parts& parts, const Node& document, Problem& problem) {
   parts.model.model = *std::move(figures);
 }
 
-/// Returns the document, in which each file name is replaced by the content of the file.
+/// Returns the document with each file name replaced by the content of the file.
 tl::expected<Node, std::string> written_out(Node document) {
   auto resolved = resolve_parts(std::move(document));
   return resolved ? with_microbatch_files(*std::move(resolved)) : resolved;

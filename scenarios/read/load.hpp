@@ -30,18 +30,18 @@ tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::s
                                                    const std::filesystem::path& base_directory,
                                                    std::span<const Override> overrides = {});
 
-/// Returns the text of a scenario file, with the overrides applied. An empty `path` means the scenario
-/// `{}`. File names in the result are full paths, so that it describes the same scenario in any directory.
-/// Errors: those errors of load_scenario() that concern only the document and the overrides.
+/// Returns the text of a scenario file, with the overrides applied. An empty `path` means the scenario `{}`.
+/// File names in the result are full paths, so that it describes the same scenario in any directory. Fails
+/// for those errors of load_scenario() that concern only the document and the overrides.
 tl::expected<std::string, std::string> edited_scenario(const std::filesystem::path& path,
                                                        std::span<const Override> overrides);
 
 // Reads a program file as a scenario with unit costs and links that take no time. --set can change these
 // defaults.
 
-/// Reads the file at `path` as a scenario. If it is a program file, returns a scenario with this program.
-/// If `path` is "-", reads standard input, whose content decides which of the two it is. Errors: the errors
-/// of load_scenario().
+/// Reads the file at `path` as a scenario. If it is a program file, returns a scenario with this program. If
+/// `path` is "-", reads standard input, whose content decides which of the two it is. Fails if
+/// load_scenario() fails.
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides = {});
 
@@ -53,8 +53,8 @@ bool has_file_suffix(std::string_view name, std::string_view suffix);
 /// Returns true if the file name is that of a program file, which ends in .psched or .csv.
 bool names_program(std::string_view file);
 
-/// Returns true if a text from standard input is a program: it begins like a .psched file, or it has no
-/// colon, as PyTorch's .csv. A scenario is a mapping, so it has a colon unless it is empty or `{}`.
+/// Returns true if a text from standard input is a program: it begins like a .psched file, or has no colon,
+/// like PyTorch's .csv. A scenario is a mapping, so it has a colon unless it is empty or `{}`.
 bool is_program_text(std::string_view text);
 
 // Reads `model: {fitted: FILE, hidden: H, heads: A, layers: L, sequence: S}`, and the file of fitted costs
@@ -80,12 +80,12 @@ std::string iteration_costs_to_json(const IterationCosts& costs);
 // Reads and writes layer graphs in the format of PipeDream's profiler (graph.txt;
 // github.com/msr-fiddle/pipedream, profiler/*/profiles). load_model.cpp uses it for `profile: FILE`.
 
-/// Reads the layers of a PipeDream profile. The times and bytes hold for the profile's batch size. Layers
-/// are in topological order. Among nodes whose inputs are all available, the node with the smallest number
-/// comes first. A layer's name is its operation and number ("Conv2d-4"). Nodes that load data (`Input`,
-/// `Input0`, ...) are dropped, and so are `__getitem__` nodes that no layer reads. `file` is the name in
-/// errors. Errors (FILE:LINE: ...): a line that is neither a node nor an edge; a figure that is not a
-/// number; a node that occurs twice; an edge to an unknown node; a cycle; no layer.
+/// Reads the layers of a PipeDream profile. The times and bytes hold for the profile's batch size. Layers are
+/// in topological order. Among nodes whose inputs are all available, the node with the smallest number comes
+/// first. A layer's name is its operation and number ("Conv2d-4"). Nodes that load data (`Input`, `Input0`,
+/// ...) are dropped, and so are `__getitem__` nodes that no layer reads. `file` is the name in errors. Errors
+/// begin with FILE:LINE. A line must be a node or an edge, and figures must be numbers. No node may occur
+/// twice, and edges must lead to known nodes. There must be a layer and no cycle.
 tl::expected<LayerGraph, std::string> parse_pipedream_profile(std::string_view text, std::string_view file);
 
 /// Returns a layer graph as the text of a PipeDream profile, which parse_pipedream_profile() can read. A

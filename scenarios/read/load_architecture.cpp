@@ -352,7 +352,8 @@ tl::expected<std::string, std::string> read_config_text(const std::filesystem::p
   std::error_code ignored;
   if (!text && !std::filesystem::exists(path, ignored)) {
     const std::string stem = std::filesystem::path(name).filename().replace_extension().string();
-    // The ending of "llama-3.1-70b" is no suffix of a file, so both forms of the name are compared.
+    // The text after the point in "llama-3.1-70b" is not a file suffix, so the name is compared with and
+    // without it.
     std::string hint = did_you_mean(name, library_configs());
     if (hint.empty()) hint = did_you_mean(stem, library_configs());
     text.error() += hint;
@@ -367,7 +368,7 @@ std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Pr
     return std::nullopt;
   }
   NamedFile file = named_file(node);
-  // For a configuration of the library, only the name counts, and not the folder of the scenario.
+  // A configuration of the library is found by its name, for any folder of the scenario.
   if (is_library_config(file.path, node.text)) file.name = node.text;
   const auto text = read_config_text(file.path, file.name);
   if (text) return part_of(*text, file, model, problem);

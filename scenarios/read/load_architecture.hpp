@@ -46,9 +46,10 @@ tl::expected<std::string, std::string> read_config_text(const std::filesystem::p
                                                         const std::string& name);
 
 /// Reads `model: {huggingface: FILE, sequence: S, layers: N, multi_token: N, ignore: [KEY, ..]}`. Returns
-/// nothing if it has noted a problem. Problems: a file that cannot be read; sizes that are missing or not
-/// divisible as required; more than 2^58 parameters; a structure without computable costs that the user
-/// does not ignore; more layers than the model has; a sequence that is longer than the learned positions.
+/// nothing if it has noted a problem. It is a problem if the file cannot be read, or if sizes are missing or
+/// not divisible as required. A structure without computable costs is a problem unless the user ignores it.
+/// Other problems are more than 2^58 parameters, more layers than the model has, and a sequence that is
+/// longer than the learned positions.
 std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Problem& problem);
 
 /// A request to read a model from a file that the command line names.
@@ -74,9 +75,10 @@ bool is_plain_gpt(const Architecture& model);
 // parts of newer models. load_transformer.cpp uses it, and load_model.cpp uses it for models on named
 // devices.
 
-/// Reads the sizes in `model.transformer` and returns the model, or nothing if a problem was noted.
-/// Problems: sizes that are missing or not divisible as required; only one of two keys that must be given
-/// together; keys that are valid only without a named device (efficiency, tensor_parallel, ..).
+/// Reads the sizes in `model.transformer` and returns the model, or nothing if a problem was noted. It is a
+/// problem if sizes are missing or not divisible as required, or if only one of two keys is given that belong
+/// together. Keys that are valid only without a named device (efficiency, tensor_parallel, ..) are also a
+/// problem.
 std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem);
 
 /// Returns the keys of `model.transformer` that describe a model other than a GPT.

@@ -142,7 +142,8 @@ class ServerBuilder {
     for (const MachineLink& link : machine_.links) {
       const std::int32_t from = number(server, link.from);
       const std::int32_t to = number(server, link.to);
-      // A network card is joined to its GPUs below, so that no message inside the server passes it.
+      // A network card is connected to its GPUs by the code below, so that no message inside the server uses
+      // it.
       if (from >= 0 && to >= 0) builder_.add_duplex_link(from, to, link.bytes_per_second, 0);
     }
   }

@@ -471,7 +471,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
   if (*form == "fitted") {
-    // The costs are computed for the microbatch size in force (priced_scenario.cpp), so they are not scaled.
+    // The costs are computed for the microbatch size in force (priced_scenario.cpp), so no figure is scaled.
     part.model = read_fitted(model, problem);
     part.batch = 1;
     return part;

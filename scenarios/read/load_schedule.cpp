@@ -312,8 +312,8 @@ std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   std::vector<std::int32_t> depths = reader.integers("depth");
   if (!reader.has("depth")) return reader.integers("warmup");
   if (reader.has("warmup")) reader.complain("depth", "expected depth or warmup (= depth - 1), got both");
-  // The depth of a stage counts one microbatch more than its warm-up: the microbatch whose backward pass runs
-  // next.
+  // The depth of a stage is its warm-up plus 1, because the microbatch whose backward pass runs next also
+  // counts.
   for (std::int32_t& depth : depths) --depth;
   return depths;
 }

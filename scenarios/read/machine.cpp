@@ -129,7 +129,7 @@ MachineFormat machine_format(std::string_view text) {
 void add_nvlinks(Machine& machine, const NvlinkCounts& counts, const MachineAssumptions& assumed) {
   const std::size_t gpus = machine.gpus.size();
   const NvlinkUse use = nvlink_use(counts, gpus);
-  std::map<std::int32_t, std::int32_t> users;  // the number of GPUs by their number of links
+  std::map<std::int32_t, std::int32_t> users;  // number of GPUs for each number of links
   for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
     const std::int32_t links = use.switched[gpu] + use.direct[gpu];
     if (links > 0) ++users[links];
@@ -155,7 +155,8 @@ void add_nvlinks(Machine& machine, const NvlinkCounts& counts, const MachineAssu
 
 void share_nics(Machine& machine, const std::vector<NearestNics>& nearest) {
   machine.nics_of.assign(machine.gpus.size(), {});
-  std::map<std::vector<std::int32_t>, std::vector<std::size_t>> sharers;  // GPUs by their nearest cards
+  std::map<std::vector<std::int32_t>, std::vector<std::size_t>>
+      sharers;  // the GPUs that have the same nearest cards
   for (std::size_t gpu = 0; gpu < nearest.size(); ++gpu) {
     machine.nics_of[gpu].relation = nearest[gpu].relation;
     if (!nearest[gpu].nics.empty()) sharers[nearest[gpu].nics].push_back(gpu);

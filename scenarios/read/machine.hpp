@@ -70,8 +70,8 @@ enum class MachineFormat : std::uint8_t { none, nccl_xml, topo_matrix, astra_sim
 /// Returns the format of a text, or `none` if it is not recognised.
 MachineFormat machine_format(std::string_view text);
 
-/// Reads a server from a topology file of NCCL. Error: "LINE: message" if the text is not XML, or a message
-/// if the file has no GPU.
+/// Reads a server from a topology file of NCCL. Fails if the text is not XML or if the file has no GPU. In
+/// the first case, the error is "LINE: message".
 tl::expected<Machine, std::string> machine_of_xml(std::string_view text, const MachineAssumptions& assumed);
 /// Reads a server from the output of `nvidia-smi topo -m`. Other lines, such as a prompt or a legend, may
 /// surround the matrix. Errors have the form "LINE: message".
@@ -94,8 +94,8 @@ std::vector<std::vector<std::size_t>> joined_groups(
 /// The number of NVLinks between each pair of GPUs, and from each GPU to NVSwitches. A GPU is named by its
 /// index in Machine::gpus.
 struct NvlinkCounts {
-  std::vector<std::vector<std::int32_t>> between{};  ///< by GPU and GPU
-  std::vector<std::int32_t> to_switches{};           ///< by GPU
+  std::vector<std::vector<std::int32_t>> between{};  ///< number of NVLinks between each two GPUs
+  std::vector<std::int32_t> to_switches{};           ///< number of NVLinks from each GPU to the switches
   double link_bytes_per_second = 25e9;               ///< the bandwidth of one NVLink, in one direction
 };
 /// Adds the NVLinks to the machine. If the links of a GPU to all others are more than a GPU has, an

@@ -6,9 +6,9 @@
 //                <pci class="0x030200"> <gpu dev="0"> <nvlink target=.. count="12"/> </gpu> </pci>
 //                <pci class="0x020700"> <nic> <net name="mlx5_0" speed="200000"/> </nic> </pci>
 //
-// Files of clouds have no <gpu> and <net>, only classes, and some have not even classes. A device is what its
-// elements say, then what its class says. If neither names a GPU, an empty <pci> without a class is one.
-// Tested by machine_test.cpp.
+// Files of clouds have no <gpu> and <net>, but only classes, and some do not even have classes. The elements
+// inside a <pci> decide what the device is. Without them, its class decides. If no device is a GPU by these
+// rules, each empty <pci> without a class is a GPU. Tested by machine_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -255,7 +255,7 @@ class XmlReader {
     }
     add_nvlinks(machine_, counts, assumed_);
     if (joined_to_themselves.empty() || assumed_.nvlink) return;
-    // As in NCCL, such a link is no path between two GPUs.
+    // As in NCCL, such a link is not a path between two GPUs.
     machine_.nvlinks += fmt::format(
         "{}the links of {} have their own GPU as target and join no GPUs (cluster.nvlink states the "
         "NVLink that they have)",
@@ -312,9 +312,9 @@ class XmlReader {
   Machine machine_;
   std::vector<FoundGpu> gpus_;
   std::vector<std::int32_t> nics_;
-  std::size_t pcie_links_ = 0;  ///< the first links, which are no NVLinks
+  std::size_t pcie_links_ = 0;  ///< number of links that are not NVLinks; they come first
   std::int32_t bridges_ = 0;
-  double capability_ = 0;  ///< the largest compute capability
+  double capability_ = 0;  ///< largest compute capability of the GPUs
   std::optional<double> sockets_;
   bool assumes_pcie_ = false;
 };

@@ -121,7 +121,7 @@ tl::expected<Quantity, std::string> take_quantity(std::string_view text, const K
 /// Returns mantissa * 10^exponent * scale, rounded to the nearest integer, or nothing if it exceeds 64 bits.
 std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) {
   constexpr Digits kLargest = std::numeric_limits<std::int64_t>::max();
-  Digits value = quantity.mantissa * static_cast<Digits>(scale);  // at most 10^22 * 2^50 < 2^124
+  Digits value = quantity.mantissa * static_cast<Digits>(scale);  // the value is at most 10^22 * 2^50 < 2^124
   if (value == 0) return 0;
   int exponent = quantity.exponent;
   for (; exponent > 0; --exponent) {
@@ -142,7 +142,7 @@ std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) 
 
 struct Unit {
   std::string_view name;
-  std::int64_t scale;  // in ns or bytes; at most 2^50 (see whole())
+  std::int64_t scale;  // number of ns or bytes in the unit; at most 2^50 (see whole())
 };
 
 constexpr std::array kTimeUnits = {Unit{"ns", 1},

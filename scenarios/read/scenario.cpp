@@ -146,8 +146,8 @@ Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meanin
   const bool all_three = batch.micro_batch_size && batch.global_batch_size && batch.microbatches;
   const bool none_stated = !stated.micro_batch_size && !stated.global_batch_size && !stated.microbatches;
   if (!all_three || none_stated) return batch;
-  // One of three figures that agreed was changed, so another figure must be computed again. This is the
-  // number of microbatches if it is not stated, and otherwise a size.
+  // The three figures agreed before one of them was changed, so another one must be computed again. It is the
+  // number of microbatches, unless the user states this number.
   if (!stated.microbatches) {
     batch.microbatches.reset();
   } else if (!stated.micro_batch_size) {
@@ -239,7 +239,7 @@ struct Build {
 
 ClusterSpec built_once(ClusterSpec spec) {
   const auto* uniform = std::get_if<UniformCluster>(&spec.shape);
-  // Such a cluster gets one device for each rank, but the number of ranks is not known here.
+  // A cluster without a number of devices gets one for each rank, but the number of ranks is not known here.
   if (uniform != nullptr && uniform->devices == 0) return spec;
   if (auto cluster = std::visit(Build{0}, spec.shape)) spec.built = *std::move(cluster);
   return spec;

@@ -44,8 +44,7 @@ struct Batch {
 /// The relation of a microbatch to the minibatch in a schedule.
 enum class MicrobatchMeaning : std::uint8_t {
   part_of_minibatch,  // global_batch_size = micro_batch_size * microbatches
-  whole_minibatch,    // asynchronous schedules: both sizes are equal; they do not limit the number of
-                      // microbatches
+  whole_minibatch,    // asynchronous schedules: both sizes are equal, for any number of microbatches
 };
 
 /// Returns the meaning of a microbatch in the schedule `name`, or part_of_minibatch for an unknown name.
@@ -65,15 +64,16 @@ struct ResolvedBatch {
   friend bool operator==(const ResolvedBatch&, const ResolvedBatch&) = default;
 };
 
-/// Computes the missing figures of the batch. Errors name all figures involved: a number below 1; sizes
-/// that do not agree; a batch size that is not divisible as required (with the nearest sizes that are); an
-/// unknown number of microbatches; more than 2^31 - 1 microbatches.
+/// Computes the missing figures of the batch. Fails if a number is below 1, or if sizes do not agree. Also
+/// fails if a batch size is not divisible as required; the error then suggests the nearest sizes that are.
+/// Also fails if the number of microbatches is unknown or above 2^31 - 1. The error names all figures
+/// involved.
 tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning);
 
 /// Returns the samples of one microbatch, or nothing if the sizes alone do not determine them.
 std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMeaning meaning);
-/// Returns the samples of one minibatch, or nothing if the sizes alone do not determine them. Error: more
-/// than 2^63 samples.
+/// Returns the samples of one minibatch, or nothing if the sizes alone do not determine them. Fails if there
+/// are more than 2^63 samples.
 tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(const Batch& batch,
                                                                             MicrobatchMeaning meaning);
 
@@ -118,8 +118,9 @@ struct ClusterSpec {
   GroupOrder group_order = GroupOrder::stated;  ///< the order of `groups` against the scenario's list
   /// The number of real devices that one device of `shape` represents. These devices share each layer.
   std::int32_t devices_per_rank = 1;
-  std::vector<std::string> notes{};  ///< what was read from the file of another tool, and what was assumed
-  std::optional<Cluster> built{};    ///< the cluster of `shape` if it is already built (built_once())
+  /// The facts that were read from the file of another tool, and the assumptions that were made.
+  std::vector<std::string> notes{};
+  std::optional<Cluster> built{};  ///< the cluster of `shape` if it is already built (built_once())
 };
 
 /// Returns the spec with its groups of devices in the order `order` of the scenario's list. Returns a spec
@@ -130,8 +131,8 @@ ClusterSpec with_group_order(ClusterSpec spec, GroupOrder order);
 /// does not build it for every point.
 ClusterSpec built_once(ClusterSpec spec);
 
-/// Returns the cluster for a program of `ranks` ranks. Device r runs rank r. Errors: fewer devices than ranks
-/// (the message has both numbers), and the errors of the shape.
+/// Returns the cluster for a program of `ranks` ranks. Device r runs rank r. Fails if there are fewer devices
+/// than ranks; the message has both numbers. Also fails if the shape is wrong.
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks);
 
 /// The optimizer. It determines the bytes of state per byte of fp32 weights: sgd 0, momentum 1, rmsprop 1,
@@ -149,7 +150,7 @@ enum class Precision : std::uint8_t {
   full,   // all values have one size, and the optimizer decides the state
   mixed,  // values have 2 bytes; the optimizer's copies of the weights and its state have 4 (ZeRO, SC'20,
           // section 3.1: with Adam 2 + 2 + 12 bytes a parameter)
-  mixed_full_gradients,  // as mixed, but gradients have 4 bytes (Megatron-LM: 2 + 4 + 12)
+  mixed_full_gradients,  // like `mixed`, but gradients have 4 bytes (Megatron-LM: 2 + 4 + 12)
 };
 template <>
 inline constexpr auto kEnumWords<Precision> =
@@ -254,16 +255,16 @@ constexpr std::int32_t optimizer_bytes(Optimizer optimizer) { return 4 * (1 + st
 
 /// Returns the text of a scenario file that describes the same experiment. Requires a model of layers, a
 /// partition by cuts, and a named schedule with stages, replicas, routing and microbatches. `comment` becomes
-/// comment lines at the top. Errors: a model that does not consist of layers; a cluster that the file cannot
-/// express.
+/// comment lines at the top. Fails if the model does not consist of layers, or if the file cannot express the
+/// cluster.
 tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment);
 
 /// Returns the YAML part "model:" with its stages, for microbatches of `batch` samples. Omits a list that
 /// contains only zeros if zero is the default.
 std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch);
 
-/// Returns "cluster:" with its preset, or with its devices and links. Errors: devices reserve different
-/// bytes; a switch name that cannot be derived from the names of links.
+/// Returns "cluster:" with its preset, or with its devices and links. Fails if devices reserve different
+/// bytes, or if the name of a switch cannot be derived from the names of links.
 tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster);
 
 /// Returns `text` as a YAML scalar. The scalar is in quotes unless YAML can only read it as a name

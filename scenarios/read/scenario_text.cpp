@@ -157,8 +157,8 @@ struct ClusterText {
 
  private:
   /// Returns the text of a cluster that states its devices, switches and links. Two consecutive links with
-  /// opposite directions and equal figures are written as one. Error: devices reserve different bytes, for
-  /// which a scenario has only one key.
+  /// opposite directions and equal figures are written as one. Fails if devices reserve different bytes,
+  /// because a scenario has only one key for them.
   Text explicit_text(const Cluster& cluster) const {
     const std::vector<Device>& devices = cluster.devices();
     const Bytes reserved = devices.front().reserved_bytes;

@@ -140,7 +140,8 @@ struct TrainingPart {
   std::optional<bool> deferred_head{};  ///< true to compute the head's weight gradient at the end of the step
   std::optional<double> expert_factor{};  ///< the time of experts' layers over the time of their kernels
   std::optional<Ns> expert_layer_ns{};    ///< the time of a layer of experts beyond the known terms
-  std::optional<Ns> host_layer_ns{};      ///< the least time of a layer's forward + backward on the host
+  std::optional<Ns> host_layer_ns{};      ///< least time on the host in which a layer's forward and backward
+                                          ///< passes are launched
   std::optional<Framework> framework{};
   std::optional<Ns> action_overhead_ns{};  ///< the time of each F, B, I and W beside its kernels
   std::optional<Ns> step_overhead_ns{};    ///< the time of each step beside all known parts

@@ -2,8 +2,8 @@
 // one sends later. This file walks the program without durations (walk.hpp). If the walk stalls, every
 // remaining position waits for another one. A compute action waits for its messages. The position at which a
 // rank stopped is its cursor, and later positions of the rank wait for the cursor. A transfer waits for the
-// previous transfer in its queue, or for its other end. The hang is a cycle of these waits, which
-// channel_check.cpp finds.
+// previous transfer in its queue, or for its other end. The hang is a cycle of these waits. The last part of
+// this file finds the cycle.
 //
 // The walk joins each SEND with the RECV of the same message. Crossed messages therefore stall the walk,
 // unless they are eager. Such a program is walked a second time. Each RECV is then joined with the SEND that
@@ -306,7 +306,7 @@ std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, Channel
 //   1F0 > 1RECV_F0 > 0SEND_F0 > 0SEND_F1 > 1RECV_F1 > 1RECV_F0      rank 1 waits at 1F0, which is not part
 //         |--------------------------------------|                 of the cycle
 //
-// channel_check.cpp and launch_order.cpp supply the waits. Tested by channel_check_test.cpp.
+// The walks of this file and launch_order.cpp supply the waits. Tested by channel_check_test.cpp.
 
 namespace {
 

@@ -6,7 +6,7 @@
 //   rank 1   1RECV_F1 1F1 ... 1RECV_F0 1F0            1RECV_F1  1RECV_F0      each meets the wrong one
 //
 // The program does not hang, but rank 1 computes microbatch 1 with the tensor of microbatch 0.
-// channel_check.cpp finds programs that hang. Tested by crossed_messages_test.cpp.
+// channel_check.cpp finds programs that hang. Tests: tests/schedules/channel_check_test.cpp.
 
 #include "schedules/check/flat_program.hpp"
 

@@ -50,9 +50,9 @@ struct RankScan {
   std::int32_t rank = 0;
   std::size_t barriers_seen = 0;
   std::int32_t last_collective = kNone;
-  std::array<std::int32_t, 2> last_copy{kNone,
-                                        kNone};  // to the host and back; one entry if it is half duplex
-  std::int32_t head = kNone;                     // the last group of compute actions
+  // Last copy to the host, and last copy back; if the link is half duplex, only the first entry is used.
+  std::array<std::int32_t, 2> last_copy{kNone, kNone};
+  std::int32_t head = kNone;    // the last group of compute actions
   std::int32_t newest = kNone;  // this group, or a barrier, a WAIT or a group of transfers after it
   // The group of transfers that is open, and its last transfer so far. kNone if no group is open.
   std::int32_t open_group = kNone;
@@ -62,7 +62,8 @@ struct RankScan {
 /// The state of one stage's collectives of one kind (UNSHARD or REDUCE_GRAD) while a list is read. It has the
 /// latest collective and the number so far.
 struct CollectiveScan {
-  std::int32_t newest = kNone;  // the latest such position, if no action waits for it yet
+  // The position of the latest collective, or kNone if an action already waits for it.
+  std::int32_t newest = kNone;
   std::size_t seen = 0;
 };
 
@@ -328,8 +329,8 @@ class Flattener {
       flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
     }
     const bool waits_its_turn = sends || !transfer.eager;
-    if (waits_its_turn) ++transfer.pending;       // counts the event that the rank reaches this end
-    if (has_followers(flat_, channels_)) return;  // count_followers() finds the order in queues
+    if (waits_its_turn) ++transfer.pending;       // the rank must also reach this end
+    if (has_followers(flat_, channels_)) return;  // count_followers() counts these waits later
     enqueue(queue_of(queues_, end_on(scan.rank, transfer, edge, what.flow)), id, sends, waits_its_turn);
   }
 
@@ -613,14 +614,15 @@ class Flattener {
   std::unordered_map<std::size_t, std::int32_t> sends_;
   // The messages of OFFLOADs, by stage and number.
   std::unordered_map<std::size_t, std::int32_t> offloads_;
-  std::map<StageMessage, Action> met_;  // for crossed messages: the RECV of the message that a RECV meets
+  std::map<StageMessage, Action>
+      met_;  // if messages cross: for each RECV, the RECV of the message that it gets
   std::vector<std::int32_t>
       backward_;  // the B or I, by stage and number; used only with a capacity and late R
-  std::array<RecentEdge, 4> recent_edges_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
+  std::array<RecentEdge, 4> recent_edges_{};  // last edge of each kind: SEND_F, RECV_F, SEND_B, RECV_B
   // The following members describe the rank that is read now.
   std::vector<std::int32_t> steps_;          // the number of STEPs in one iteration, by stage
-  std::vector<CollectiveScan> collectives_;  // by stage and kind
-  std::vector<FifoTail> tails_;              // by queue
+  std::vector<CollectiveScan> collectives_;  // collectives of each stage and kind
+  std::vector<FifoTail> tails_;              // end of each queue
   std::vector<std::size_t> used_queues_;
   FlatProgram flat_;
 };

@@ -26,9 +26,9 @@ struct LaunchLists {
   /// The launches of each rank as positions, in the order of launch.
   std::vector<std::vector<std::int32_t>> of_rank;
   /// The number of events that must happen before the launch at each position may start, apart from earlier
-  /// launches. Such events are: the producer of a SEND ends; the rank reaches a collective; earlier
-  /// transfers of the queue, or the rank's previous collective, have left; capacity becomes free; the host
-  /// launches it.
+  /// launches. For example, the producer of a SEND ends, the rank reaches a collective, or the host launches
+  /// the operation. Other events are that earlier transfers of the queue or the rank's previous collective
+  /// have ended, and that capacity becomes free.
   std::vector<std::int32_t> missing;
   /// For each compute position, the first message that it produces; kNone if there is none.
   std::vector<std::int32_t> first_sent;
@@ -69,9 +69,11 @@ inline std::int32_t launches_of(const FlatProgram& flat, const FlatMessage& mess
 // follower. Tested by transfer_groups_test.cpp and engines_test.cpp of tests/sim/.
 
 /// Returns true if for_each_follower() must find the order of messages in queues, because `next_at_sender`
-/// and `next_at_receiver` are kNone. Three conditions must hold. Messages of different ranks or directions
-/// share queues. A list has groups of transfers. Ranks do not wait for their other transfers. A rank that
-/// waits for a transfer reaches no later entry of its queue meanwhile, so it needs no such order.
+/// and `next_at_receiver` are kNone. Three conditions must hold:
+///  - Messages of different ranks or directions share queues.
+///  - A list has groups of transfers.
+///  - Ranks do not wait for transfers outside groups. A rank that waits for a transfer reaches no later entry
+///    of its queue in the meantime, so it needs no such order.
 inline bool has_followers(const FlatProgram& flat, const ChannelOptions& channels) {
   const bool shares_queues =
       channels.model != ChannelModel::directed && channels.model != ChannelModel::boundary;
@@ -89,10 +91,11 @@ inline MessageEnd end_at(const FlatProgram& flat, std::int32_t position) {
 }
 
 /// Calls `see` with the position of each transfer that waits until the transfer at `position` has left its
-/// queue on this rank. Such a transfer is of one of two kinds. It comes later in the same group and goes
-/// between the same ranks in the same direction. Or it is in the next entry of the queue, which is a group or
-/// a single transfer. An eager message does not wait at its receiver, so an entry with only such messages is
-/// skipped. `end` is the end of the rank's positions. Requires has_followers().
+/// queue on this rank. There are two kinds of such transfers:
+///  - a later transfer of the same group, between the same ranks in the same direction
+///  - each transfer in the next entry of the queue, which is a group or a single transfer
+/// An eager message does not wait at its receiver, so an entry with only such messages is skipped. `end` is
+/// the end of the rank's positions. Requires has_followers().
 template <class See>
 void for_each_follower(const FlatProgram& flat, ChannelModel model, std::int32_t position, std::int32_t end,
                        const See& see) {

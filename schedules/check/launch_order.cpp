@@ -146,8 +146,9 @@ class LaunchLister {
 
   const FlatProgram& flat_;
   LaunchLists lists_;
-  std::vector<std::int32_t> before_;  // by position: the earlier transfers of its queue without a launch
-  std::vector<bool> made_;            // by message: true if the data of its SEND are made
+  std::vector<std::int32_t>
+      before_;  // number of earlier transfers in the queue of each position that are not launched yet
+  std::vector<bool> made_;  // true for each message whose data are ready to be sent
 };
 
 /// The waits between positions after LaunchWalk has stalled, because no rank can continue.
@@ -245,7 +246,7 @@ class LaunchWaits {
 
   const FlatProgram& flat_;
   const LaunchState& state_;
-  std::vector<std::size_t> number_;  // by position of a launch: its number on its rank
+  std::vector<std::size_t> number_;  // number of the launch on its rank, for each position of a launch
   std::vector<Wait> before_;         // the waits of launches in queues and for capacity, sorted
 };
 

@@ -201,7 +201,7 @@ class LaunchWalk {
     if (--state_.lists.missing[index(position)] == 0) reside(rank);
   }
 
-  /// Makes the next launches of the rank resident, as long as the events that they wait for have happened.
+  /// Marks the next launches of the rank as resident, up to the first launch that still waits for an event.
   void reside(std::int32_t rank) {
     const std::vector<std::int32_t>& launches = state_.lists.of_rank[index(rank)];
     std::size_t& next = state_.resident[index(rank)];
@@ -266,7 +266,7 @@ class LaunchWalk {
   const FlatProgram& flat_;
   Sink& sink_;
   LaunchState state_;
-  std::vector<std::int32_t> stands_at_;  // by rank: the barrier that the rank has reached last
+  std::vector<std::int32_t> stands_at_;  // last barrier that each rank has reached
   std::vector<Ready> ready_;             // the messages that can start, in the order of their last causes
   std::vector<std::int32_t> inputs_;     // the messages that the current compute action waits for
 };

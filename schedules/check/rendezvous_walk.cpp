@@ -160,10 +160,10 @@ class TimeKeeper {
   const FlatProgram& flat_;
   const WalkDurations& durations_;
   ProgramTimes times_;
-  std::vector<Ns> clock_;  // by rank: the time at which the rank can start its next action
+  std::vector<Ns> clock_;  // time at which each rank can start its next action
   HostClocks hosts_;
-  std::vector<Ns> held_;      // by position of a launch: the latest of its own causes
-  std::vector<Ns> resident_;  // by rank: the start of its newest resident launch
+  std::vector<Ns> held_;      // latest cause of each launch, by position
+  std::vector<Ns> resident_;  // start of the newest resident launch of each rank
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Runs the checks of validate_parts.hpp one after the other and implements the first of them. They go from
 // the whole program (numbers, placement, stage edges) to the single action. A check may rely on earlier
 // checks. For example, the stage of every action is checked before it is used as an index of a table. The
-// first fault is returned. validate_units.cpp and validate_life.cpp have the other checks. Tested by
-// validate_test.cpp and must_fail_test.cpp.
+// first fault is returned. validate_units.cpp and validate_life.cpp have the other checks. Tests:
+// tests/schedules/validate_test.cpp.
 
 #include "schedules/check/validate.hpp"
 
@@ -262,7 +262,7 @@ std::optional<std::string> broken_group(const std::vector<Action>& actions, std:
 
 /// The state of one stage while a rank's list is read.
 struct StageState {
-  /// The rank for which the state is valid. The state is reset when the list of the next rank is read.
+  /// The rank to which this state belongs. The state is reset when the list of another rank is read.
   std::int32_t rank = -1;
   std::int32_t steps = 0;
 };

@@ -38,7 +38,7 @@ namespace penstock {
 tl::expected<void, std::string> validate(const Program& program);
 
 // Finds the weight version that each F, B, I and W of a program uses, and how many updates later its gradient
-// is applied. validate.hpp checks that a backward uses the version of its F.
+// is applied. check_versions() checks that a backward uses the version of its F.
 
 /// The weight versions that one unit (a microbatch or slice) uses on one stage. A version is the number of
 /// STEPs of the stage since the program's start.

@@ -111,7 +111,7 @@ class CopyCheck {
   const Program& program_;
   const UnitTable& table_;
   std::int32_t rank_;
-  std::map<std::pair<std::int32_t, std::int32_t>, Copies> copies_;  // by stage and unit
+  std::map<std::pair<std::int32_t, std::int32_t>, Copies> copies_;  // copies of each stage and unit
 };
 
 }  // namespace

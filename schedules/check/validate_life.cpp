@@ -9,7 +9,7 @@
 // F, B, I, W, R and REDUCE_GRAD need whole or gathered weights. STEP needs reduced gradients if the stage
 // reduces at all. A list with STEPs is read twice, because the next iteration begins in the final state. A
 // program in which no stage reduces (or gathers) is also valid: the lists then leave these actions out, for
-// example with replica_sync off or in a CSV without FSDP. Tested by stage_life_test.cpp.
+// example with replica_sync off or in a CSV without FSDP. Tests: tests/schedules/validate_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -48,7 +48,7 @@ void note(Example& example, const Program& program, std::int32_t stage) {
   if (first == kNoStage || stage < first) first = stage;
 }
 
-/// Example stages for each kind of collective in the lists: reductions and gathers.
+/// The stages that error messages name as examples, for reductions and for gathers.
 struct Collectives {
   Example reducing;
   Example gathering;
@@ -95,7 +95,7 @@ enum class Gradients : std::uint8_t { none, accumulating, reduced };
 
 /// The state of one stage on one rank: its weights and its gradients.
 struct Life {
-  /// The rank for which the state is valid. The state is reset when the list of the next rank is read.
+  /// The rank to which this state belongs. The state is reset when the list of another rank is read.
   std::int32_t rank = -1;
   /// True if the stage's weights must be gathered.
   bool gathers = false;
@@ -157,7 +157,7 @@ class LifeWalk {
       begin(rank);
       if (Checked first = pass(rank); !first) return first;
       for (Life& life : lives_) {
-        if (life.rank == rank && life.steps == 0) life = Life{};  // the second pass cannot change it
+        if (life.rank == rank && life.steps == 0) life = Life{};  // without a STEP, no second pass is needed
         life.steps = 0;
       }
       if (Checked second = pass(rank); !second) return second;
@@ -328,7 +328,7 @@ class LifeWalk {
 
   const Program& program_;
   Collectives collectives_;
-  std::vector<Life> lives_;  // by stage
+  std::vector<Life> lives_;  // state of each stage
 };
 
 }  // namespace

@@ -295,7 +295,7 @@ Checked check_order(const Program& program, const UnitTable& table) {
 
 // Checks the messages of a lowered program. Along an edge a>b each microbatch has an activation (SEND_F of a,
 // RECV_F of b) and a gradient (SEND_B of b, RECV_B of a). check_actions() has already checked that each
-// transfer is on the rank of its stage. Tested by validate_test.cpp and must_fail_test.cpp.
+// transfer is on the rank of its stage. Tests: tests/schedules/validate_test.cpp.
 
 namespace {
 

@@ -159,8 +159,8 @@ class ListWalk {
     __builtin_prefetch(&flat_.message[next_line]);
     __builtin_prefetch(&flat_.next_wait[next_line]);
     __builtin_prefetch(&flat_.actions[index(position)]);
-    const std::int32_t behind =
-        std::min(position + 3, end);  // a compute action, its SEND, the next one's RECV
+    // A compute action, its SEND, the next one's RECV.
+    const std::int32_t behind = std::min(position + 3, end);
     for (; position < behind; ++position) {
       const std::int32_t message = flat_.message[index(position)];
       if (message == kNone) continue;
@@ -405,7 +405,7 @@ class ListWalk {
   bool some_eager_;  // true if the channels allow eager messages
   bool is_large_;    // true if the program is too large for a processor's cache
   Sink& sink_;
-  std::vector<std::int32_t> stands_at_;  // by rank: the message that the rank waits for
+  std::vector<std::int32_t> stands_at_;  // message that each rank waits for
   std::vector<std::int32_t> awake_;      // a ring buffer that contains each rank at most once
   std::size_t first_awake_ = 0;
   std::size_t awake_count_ = 0;

@@ -177,7 +177,7 @@ class TransferSizes {
   };
   const CostTable& costs_;
   const EdgeNumbers& edges_;
-  std::array<Last, 4> last_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
+  std::array<Last, 4> last_{};  // last transfer of each kind: SEND_F, RECV_F, SEND_B, RECV_B
 };
 
 /// Returns the bytes of the buffer that a collective uses. For an UNSHARD, they are the stage's weights;

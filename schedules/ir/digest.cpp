@@ -8,7 +8,7 @@
 //
 // Equal programs have equal words, and different programs have different words. XXH3 (Yann Collet, xxHash
 // 0.8) gives two different programs equal digests with a chance of 2^-128. A deliberate attacker can
-// construct two programs with equal digests. Tested by digest_test.cpp.
+// construct two programs with equal digests. Tests: tests/schedules/action_loops_test.cpp.
 
 #include "schedules/ir/digest.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // A program: one ordered list of actions for each rank, and all other data that is needed to run it.
-// generators.hpp, program_text.hpp and program_text.hpp make programs. validate.hpp and channel_check.hpp
-// check them, and passes.hpp adds SEND and RECV. sim/ and backend/ read them.
+// generators.hpp and program_text.hpp make programs. validate.hpp and channel_check.hpp check them, and
+// passes.hpp adds SEND and RECV. sim/ and backend/ read them.
 
 #include <array>
 #include <compare>
@@ -23,8 +23,9 @@ namespace penstock {
 /// The passes that a stage runs for each microbatch.
 enum class Passes : std::uint8_t {
   both,        // forward and backward
-  forward,     // only F; the rank retains nothing for a backward
-  forward_kv,  // only F; what F keeps, such as keys and values of attention, is held until the run ends
+  forward,     // only F; the rank stores nothing for a backward pass
+  forward_kv,  // only F; the data that F stores, such as keys and values of attention, exist until the run
+               // ends
 };
 
 /// The words of `schedule.forward_only` in scenarios.
@@ -72,9 +73,9 @@ struct Placement {
 /// The kinds of data that the program allows over an edge: activations, gradients or both. If a stage of
 /// the edge runs only forward passes, the edge carries no gradients in any case (carries() in needs.hpp).
 enum class EdgeFlows : std::uint8_t {
-  both,        // text: 0>1
-  activation,  // only activations, text: 0>1!
-  gradient,    // only gradients, text: 0<1!
+  both,        // activations and gradients; text: 0>1
+  activation,  // only activations; text: 0>1!
+  gradient,    // only gradients; text: 0<1!
 };
 
 /// An edge between two stages. Activations go from stage `from` to stage `to`. Gradients go in the opposite

@@ -21,7 +21,7 @@
       return tl::unexpected(std::move(penstock_done).error()); \
   } while (false)
 
-// A declaration stands in no parentheses: NOLINTBEGIN(bugprone-macro-parentheses)
+// A declaration cannot be in parentheses: NOLINTBEGIN(bugprone-macro-parentheses)
 
 /// Assigns the value of the expression `step` to `target`. If `step` fails, returns its error from the
 /// enclosing function. `target` may be a declaration.

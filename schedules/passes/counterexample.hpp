@@ -55,8 +55,7 @@ std::optional<Counterexample> smallest_counterexample(const Program& program, co
                                                       const CostTable& costs);
 
 // Removes ranks, stages, microbatches or actions from a program, and renumbers the remaining parts. The
-// program may be invalid. If it is valid, the result is usually also valid. counterexample.hpp uses this
-// file.
+// program may be invalid. If it is valid, the result is usually also valid.
 
 /// A program and the costs of its stages and edges.
 struct Excerpt {

@@ -5,7 +5,7 @@
 //   rank 1   1RECV_F0 1F0 1SEND_F0      ->
 //   rank 2   2RECV_F0 2F0                    1RECV_F0 1F0
 //
-// counterexample.cpp decides which parts to remove. Tested by excerpt_test.cpp.
+// counterexample.cpp decides which parts to remove. Tests: tests/schedules/counterexample_test.cpp.
 
 #include "schedules/passes/counterexample.hpp"
 

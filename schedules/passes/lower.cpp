@@ -1,7 +1,7 @@
 // Inserts the messages into a compute program. take_turns.hpp decides the order of all actions and calls a
 // sink for each of them. This file has two sinks. One writes lists for lower(), and the other stores short
-// words for lowered_digest(). The last part of the file moves RECVs of a lowered program to later
-// positions. Tested by take_turns_test.cpp, digest_test.cpp and launch_order_test.cpp.
+// words for lowered_digest(). The last part of the file moves RECVs of a lowered program to later positions.
+// Tests: take_turns_test.cpp, action_loops_test.cpp and launch_order_test.cpp of tests/schedules/.
 
 #include "schedules/passes/passes.hpp"
 
@@ -108,7 +108,7 @@ tl::expected<Program, std::string> lower(const Program& program) {
 //   placed:           route    own   route    route        own: the next action of the list
 //   units:            0              0        1            route: edge, flow, which end
 //
-// Tested by digest_test.cpp.
+// Tests: tests/schedules/action_loops_test.cpp.
 
 namespace {
 
@@ -155,8 +155,8 @@ class PlacedWords {
   }
 
  private:
-  static constexpr std::uint32_t kOwn =
-      0xffff'ffff;  // not a route number, because there are far fewer than 2^30 edges
+  // Not a route number, because there are far fewer than 2^30 edges.
+  static constexpr std::uint32_t kOwn = 0xffff'ffff;
 
   struct OfRank {
     std::vector<std::uint32_t> placed;
@@ -203,7 +203,7 @@ std::optional<std::string> lowered_digest(const Program& program, std::span<cons
 //   0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0   ->   0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0
 //
 // First, all RECVs are moved. If the result hangs or its messages cross, the RECVs in the cycle get their old
-// positions again, and the check is repeated. Tested by defer_receives_test.cpp.
+// positions again, and the check is repeated. Tests: tests/schedules/launch_order_test.cpp.
 
 namespace {
 
@@ -386,9 +386,9 @@ class BatchedReceives {
     bool received = false;
   };
   struct Rank {
-    std::size_t position = 0;        // in the rank's lowered list
+    std::size_t position = 0;        // position in the rank's lowered list
     bool stands = false;             // true if the rank has posted everything before `position`
-    std::vector<std::int32_t> open;  // the messages of the group in which it stands
+    std::vector<std::int32_t> open;  // messages of the group at which the rank waits
     std::vector<Action> held;        // the SENDs of the block that has run
     std::vector<Action> list;
   };
@@ -527,8 +527,8 @@ class BatchedReceives {
   Blocks blocks_;
   EdgeNumbers edges_;
   std::size_t units_;
-  std::vector<Message> messages_;          // by edge, flow and unit
-  std::vector<std::int32_t> first_input_;  // by stage, unit and flow: the first message with this consumer
+  std::vector<Message> messages_;          // message of each edge, flow and unit
+  std::vector<std::int32_t> first_input_;  // first message of each consumer, by stage, unit and flow
   std::vector<Rank> ranks_;
   std::vector<std::int32_t> awake_;
 };

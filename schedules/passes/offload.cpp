@@ -58,7 +58,7 @@ std::vector<Activation> activations_of(const std::vector<Action>& list) {
     std::size_t group = 0;  // the number of the group that has the F
     std::size_t entry = 0;
   };
-  std::map<std::pair<std::int32_t, std::int32_t>, Made> made;  // by stage and unit
+  std::map<std::pair<std::int32_t, std::int32_t>, Made> made;  // the F of each stage and unit
   std::vector<Activation> found;
   const std::vector<std::size_t> groups = compute_groups(list);
   for (std::size_t group = 0; group < groups.size(); ++group) {

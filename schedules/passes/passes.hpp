@@ -55,7 +55,8 @@ std::optional<std::string> lowered_digest(const Program& program, std::span<cons
 enum class Posting : std::uint8_t {
   batched,           // all SENDs and RECVs between two other actions
   megatron,          // those that Megatron-LM posts together
-  megatron_overlap,  // none, but in the order of Megatron-LM's single messages (overlap_p2p_comm)
+  megatron_overlap,  // no transfers are joined, but they have the order of Megatron-LM's single messages
+                     // (overlap_p2p_comm)
 };
 template <>
 inline constexpr auto kEnumWords<Posting> =
@@ -87,8 +88,8 @@ Program defer_receives(const Program& lowered, const ChannelOptions& channels, c
 /// ranks. Requires a program without messages. A rank that recomputes must have the share 0.
 Program offload_activations(Program program, std::span<const double> shares);
 
-// Inserts the gathers and reductions of ZeRO for stages that several ranks share. passes.hpp is
-// used instead if they must be placed exactly as PyTorch places them.
+// Inserts the gathers and reductions of ZeRO for stages that several ranks share. The passes of
+// torch.distributed.pipelining below place them exactly as PyTorch does.
 
 /// The ZeRO stage, and the frequency at which the ranks of a stage exchange their shards.
 struct ShardOptions {
@@ -113,8 +114,7 @@ tl::expected<Program, std::string> shard_stages(const Program& program, const Sh
 
 // Passes of torch.distributed.pipelining: gathers and reductions of fully sharded stages, and the merge of I
 // and W into B. The first two reproduce `_add_unshard_reshard` and `_add_reduce_grad` of torch 2.11 action
-// for action. They run before lower(); insert_reduce_grad() may also run after it. passes.hpp has
-// Penstock's own placement.
+// for action. They run before lower(); insert_reduce_grad() may also run after it.
 
 /// The options of insert_unshard_reshard(), which say when a rank gathers the weights of a stage.
 struct UnshardOptions {
@@ -161,7 +161,7 @@ Program insert_reduce_grad(const Program& program);
 Program merge_backward(const Program& program);
 
 // Adds data parallelism to a pipeline's program. One pass makes copies of the whole pipeline. Another pass
-// cuts stages into buckets whose gradients are reduced one by one. passes.hpp is used instead if the
+// cuts stages into buckets whose gradients are reduced one by one. The passes of ZeRO above are used if
 // replicas also divide weights, gradients or optimizer state.
 
 /// The number of copies, and how they reduce their gradients.

@@ -1,6 +1,6 @@
-// A fully sharded stage must gather its weights before it runs, but the memory of a rank is too small for the
-// gathered weights of all its stages. The following list is interleaved 1F1B on a rank with stages 0 and 2
-// and at most 3 gathered stages, after both passes:
+// Inserts the gathers of fully sharded stages as PyTorch does. Such a stage must gather its weights before it
+// runs, but the memory of a rank is too small for the gathered weights of all its stages. The following list
+// is interleaved 1F1B on a rank with stages 0 and 2 and at most 3 gathered stages, after both passes:
 //   0UNSHARD 2UNSHARD 0F0 0F1 2F0 2F1 2B0 2B1 2REDUCE_GRAD 2RESHARD 0B0 0B1 0REDUCE_GRAD 0RESHARD
 //
 // A window moves over the list. Before each group of compute actions, it contains the next few different
@@ -9,7 +9,7 @@
 //
 //   actions   0F0 0F1 | 2F0 2F1 2B0 2B1 0B0 0B1      at | with room for one: window {2}, so 0RESHARD 2UNSHARD
 //
-// sharding.cpp applies ZeRO to a program. This file places gathers as PyTorch does. Tested by fsdp_test.cpp.
+// sharding.cpp applies ZeRO with Penstock's own placement. Tests: tests/schedules/sharding_test.cpp.
 
 #include "schedules/passes/passes.hpp"
 

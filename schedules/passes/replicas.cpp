@@ -52,8 +52,9 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
                                                     const std::set<std::int32_t>& reduced,
                                                     Reduction reduction) {
   std::multimap<std::size_t, std::int32_t> before;
-  std::map<std::int32_t, std::size_t> last_backward;  // its position, since the stage's last STEP
-  std::size_t steps = actions.size();                 // the position of the first of the consecutive STEPs
+  std::map<std::int32_t, std::size_t>
+      last_backward;                   // position of the last backward since the stage's last STEP, by stage
+  std::size_t steps = actions.size();  // the position of the first of the consecutive STEPs
   for (std::size_t position = 0; position < actions.size(); ++position) {
     const Action& action = actions[position];
     if (makes_weight_gradient(action.kind)) last_backward[action.stage] = position;
@@ -172,7 +173,7 @@ std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& b
 //   new stages  0 1 2 3 4
 //
 // Backwards, reductions and STEPs go from the last bucket to the first. split_into_buckets() checks whether a
-// program can be cut. Tested by buckets_test.cpp.
+// program can be cut. Tests: tests/schedules/pipeline_replicas_test.cpp.
 
 namespace {
 

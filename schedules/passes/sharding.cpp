@@ -153,7 +153,7 @@ class ExchangeWriter {
   std::vector<Action> actions_;
   std::vector<Pass> passes_;
   bool gathers_;
-  std::map<std::int32_t, std::size_t> held_for_;  // by gathered stage: the number of the pass that needs it
+  std::map<std::int32_t, std::size_t> held_for_;  // number of the pass that needs each gathered stage
   std::vector<Action> result_;
 };
 

@@ -56,8 +56,8 @@ std::string input_name(const Action& action, std::int32_t giver);
 template <class Sink, class Lists, class Inputs>
 class TurnTaking {
  public:
-  /// Stores references to its arguments, which must outlive the object. Does not read the lists of
-  /// `program`, but `lists`.
+  /// Stores references to its arguments, which must outlive the object. Reads the actions from `lists`, not
+  /// from `program`.
   TurnTaking(const Program& program, Lists& lists, Inputs& inputs, Sink& sink)
       : program_(program),
         lists_(lists),

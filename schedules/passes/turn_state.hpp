@@ -88,7 +88,7 @@ class ActionWays {
   }
 
   EdgeNumbers edges_;
-  std::array<Like, kActionKindCount> like_{};  // by kind
+  std::array<Like, kActionKindCount> like_{};  // the group to which each kind of action belongs
   std::vector<Needs> needs_;                   // the routes of each stage and group of kinds
   std::vector<ActionWay> ways_;
 };
@@ -157,7 +157,7 @@ class ListHeads {
 
  private:
   const Program& program_;
-  std::vector<std::span<const Action>> rest_;  // by rank
+  std::vector<std::span<const Action>> rest_;  // actions of each rank that are not placed yet
 };
 
 /// The actions of each rank that are not placed yet, for a program whose lists are stored as loops. It has
@@ -205,7 +205,7 @@ class LoopHeads {
   }
   static void spell_out_group(Head& head);
 
-  std::vector<Head> heads_;  // by rank
+  std::vector<Head> heads_;  // head of each rank's list
 };
 
 /// The record of the activations and gradients that have reached the ranks that need them. Data has reached
@@ -273,15 +273,16 @@ class CollectiveCounts {
   };
   /// All collectives of one kind of a stage: its UNSHARDs, or its REDUCE_GRADs.
   struct Group {
-    std::vector<std::int32_t> members;  // ascending
-    std::vector<std::size_t> passed;    // by member: the number of collectives that it has passed
+    std::vector<std::int32_t> members;  // members in ascending order
+    std::vector<std::size_t> passed;    // number of collectives that each member has passed
     std::vector<Met> met;               // one entry for each collective
   };
   Group& group_of(const Action& collective);
   static std::size_t& passed_by(Group& group, std::int32_t rank);
 
   const Placement& placement_;
-  std::vector<Group> groups_;  // by stage and kind; filled for the first collective
+  std::vector<Group>
+      groups_;  // groups by stage and kind; a group is filled when its first collective is reached
 };
 
 }  // namespace penstock

@@ -44,7 +44,7 @@ struct SlotWalk {
 /// Returns the actions in ascending order of slots. Actions in the same slot keep their order. The function
 /// uses a counting sort, because there are only a few more slots than actions.
 inline std::vector<Action> in_slot_order(const std::vector<SlottedAction>& slotted) {
-  std::vector<std::size_t> places;  // by slot + 1: the index of the slot's next action
+  std::vector<std::size_t> places;  // index of the next action of each slot; the entry of slot s is at s + 1
   for (const SlottedAction& each : slotted) {
     const std::size_t slot = index(each.slot);
     if (places.size() < slot + 2) places.resize(slot + 2, 0);

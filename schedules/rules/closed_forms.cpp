@@ -29,8 +29,8 @@ namespace {
 
 using Idle = std::optional<double>;
 
-// Short names for conditions. others() is the number of other ranks. fills() says that there are at least as
-// many microbatches as ranks. divides() says that M is a multiple of K.
+// Defines short names for conditions. others() is the number of other ranks. fills() is true if there are at
+// least as many microbatches as ranks. divides() is true if M is a multiple of K.
 double others(const Shape& shape) { return shape.stages - 1; }
 bool fills(const Shape& shape) { return shape.microbatches >= shape.stages; }
 bool divides(const Shape& shape) { return shape.microbatches % shape.stages == 0; }

@@ -93,8 +93,8 @@ class StepList {
   std::array<std::int32_t, 2> forwards_{};
   std::array<std::int32_t, 2> backwards_{};
   std::size_t weights_ = 0;
-  /// The microbatches for which I (gradient of the input) is in the list, in order. For the first
-  /// `weights_` of them, W (gradient of the weights) is in the list, too.
+  /// The I actions (gradient of the input) in the list, in order. The W (gradient of the weights) of the
+  /// first `weights_` of them is in the list, too.
   std::vector<Action> waiting_;
   std::vector<Action> actions_;
 };

@@ -1,8 +1,8 @@
-// 1F1B with an encoder on all ranks (Optimus, Feng et al., arXiv 2408.03505): models of several modalities
-// encode images or sound before the layers of the language model. An encoder in front of the first stage
-// would make that stage longer, so each rank has a whole copy and encodes every K-th microbatch. A program
-// with K ranks has K + 1 stages: stage 0 is the encoder on all ranks, stage 1 + r is on rank r. The ranks
-// reduce the encoder's gradients once a minibatch. With 3 ranks and 4 microbatches:
+// Generates 1F1B with an encoder on all ranks (Optimus, Feng et al., arXiv 2408.03505). Models of several
+// modalities encode images or sound before the layers of the language model. An encoder in front of the first
+// stage would make that stage longer. So each rank has a whole copy of the encoder and encodes every K-th
+// microbatch. A program with K ranks has K + 1 stages: stage 0 is the encoder on all ranks, and stage 1 + r
+// is on rank r. The ranks reduce the encoder's gradients once a minibatch. With 3 ranks and 4 microbatches:
 //
 // 1f1b-encoder-first: each rank encodes all its microbatches, runs 1F1B, and then the encoder's backwards.
 //
@@ -22,7 +22,7 @@
 // two pauses share the encoder's forwards in the ratio r to 2 (K-1-r). After each of the last backwards, the
 // rank runs one backward of the encoder if its gradient has arrived. The other backwards of the encoder run
 // at the end. If the encoder fits into these pauses, 1f1b-encoder-bubbles takes as long as 1F1B plus one F
-// and one B of the encoder. Otherwise it is in no case longer than 1f1b-encoder-first. Tested by
+// and one B of the encoder. Otherwise it is at most as long as 1f1b-encoder-first. Tested by
 // picture_test.cpp, conformance_test.cpp and encoder_test.cpp.
 
 #include <algorithm>
@@ -64,11 +64,11 @@ Program placed_encoder(std::string schedule, const Shape& shape) {
 struct RankParts {
   std::vector<Action> warmup;    ///< the forwards before the first backward
   std::vector<Action> steady;    ///< the following actions, up to the last forward
-  std::vector<Action> cooldown;  ///< the backwards behind the last forward
+  std::vector<Action> cooldown;  ///< the backwards after the last forward
   std::vector<std::int32_t> encoded;
 };
 
-/// Returns the parts of a rank whose list under 1F1B is `one_f_one_b_list`.
+/// Returns the parts of the list of `rank`, which is `one_f_one_b_list` under 1F1B.
 RankParts parts_of(const Shape& shape, const std::vector<Action>& one_f_one_b_list, std::int32_t rank) {
   std::vector<Action> layers;
   for (Action action : one_f_one_b_list) {
@@ -112,7 +112,7 @@ std::size_t encoded_at_start(const RankParts& parts, std::int64_t ranks, std::in
   const std::size_t others = parts.encoded.size() - 1;
   const std::int64_t pauses = rank + 2 * (ranks - 1 - rank);
   if (pauses == 0) return parts.encoded.size();
-  // Rounded to the nearest number.
+  // Division rounds to the nearest number.
   return 1 + (2 * others * static_cast<std::size_t>(rank) + static_cast<std::size_t>(pauses)) /
                  (2 * static_cast<std::size_t>(pauses));
 }
@@ -148,7 +148,7 @@ void fill_bubbles(std::vector<Action>& actions, const RankParts& parts, std::int
   list.add_encoder(ActionKind::backward, parts.encoded, returned, all);
 }
 
-/// Returns a program in which `fill` writes the list of each rank, from the parts of this rank's 1F1B
+/// Returns a program whose lists `fill` writes. For each rank, `fill` gets the parts of this rank's 1F1B list
 /// (RankParts).
 template <class Fill>
 Generated encoder_program(std::string schedule, const Shape& shape, const Fill& fill) {

@@ -14,9 +14,10 @@ namespace penstock {
 /// The stages that a rule adds to the K stages of the layers.
 enum class ExtraStages : std::uint8_t {
   none,
-  output_slices,         // behind them K slices of the output layer, and the loss; slices compute in S and T
+  output_slices,  // K slices of the output layer and the loss come after the layers; slices compute in S and
+                  // T
   output_slices_inputs,  // the same stages, but S also computes the gradient of the layer's input
-  encoder,               // before them one stage that all ranks hold
+  encoder,               // one stage that all ranks hold comes before the layers
 };
 
 /// Returns true if the schedule divides the output layer.
@@ -29,7 +30,7 @@ ExtraStages extra_stages_of(std::string_view schedule);
 /// Returns the extra stages of a program that has the name and the number of stages of such a schedule.
 ExtraStages extra_stages_of(const Program& program);
 
-/// Returns the number of all stages of a schedule whose layers have `layer_stages` stages.
+/// Returns the total number of stages of a schedule that has `layer_stages` stages of layers.
 constexpr std::int32_t with_extra_stages(ExtraStages extra, std::int32_t layer_stages) {
   if (divides_output(extra)) return 2 * layer_stages + 1;
   return layer_stages + (extra == ExtraStages::encoder ? 1 : 0);

@@ -23,8 +23,8 @@ enum class ExtraStages : std::uint8_t;
 /// The result of a generator that writes the list of each rank as loops: the program, or an error message.
 using GeneratedLoops = tl::expected<RolledProgram, std::string>;
 
-/// The result of a check whether a rule accepts a shape. The error message says why it does not, and which
-/// similar shapes it accepts.
+/// The result of the check of a shape by a schedule's rule. The error message states why the rule rejects the
+/// shape, and which similar shapes it accepts.
 using ShapeCheck = tl::expected<void, std::string>;
 
 /// A program with remarks, for example a remark about the quality of its order.

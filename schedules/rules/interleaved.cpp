@@ -41,8 +41,8 @@ class VirtualOrder {
   VirtualOrder(const Shape& shape, std::int32_t group);
 
   std::int32_t group() const { return group_; }
-  /// Returns M * v, the number of forwards of a rank. If M is large, this number needs more than 32 bits,
-  /// and so does a visit's number k.
+  /// Returns M * v, the number of forwards of a rank. This number may need more than 32 bits, and so may the
+  /// number k of a forward.
   std::int64_t size() const { return std::int64_t{microbatches_} * chunks_; }
   /// Returns the k-th forward of a rank.
   Action kth_forward(std::int32_t rank, std::int64_t k) const;

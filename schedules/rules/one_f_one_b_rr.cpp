@@ -231,9 +231,9 @@ std::int64_t grain_of(const Shape& shape, const std::vector<std::int32_t>& repli
   return grain;
 }
 
-/// Returns the first of the numbers from, from + step, ... of minibatches that all replicas can share
-/// evenly. Returns nothing if the search reaches kFarthest or kMostRouted first. Each trial also counts its
-/// queues, because routing needs a queue for each pair of replicas of neighbouring stages.
+/// Returns the first number of minibatches that all replicas can share evenly. It tries from, from + step,
+/// and so on. Returns nothing if the search first reaches kFarthest, or if its effort exceeds kMostRouted.
+/// The effort of a trial is its number of minibatches plus its number of queues.
 std::optional<std::int64_t> first_even(const Shape& shape, const std::vector<std::int32_t>& replicas,
                                        std::int64_t from, std::int64_t step) {
   std::int64_t queues = 0;

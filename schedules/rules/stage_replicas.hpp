@@ -1,6 +1,6 @@
 #pragma once
 // Replicas of single stages: their numbers, their placement, and the microbatches that each replica runs.
-// Schedules with a flush and 1f1b-rr use these functions. passes/replicas.hpp makes copies of the whole
+// Schedules with a flush and 1f1b-rr use these functions. passes/replicas.cpp makes copies of the whole
 // pipeline instead.
 
 #include <cstdint>

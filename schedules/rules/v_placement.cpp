@@ -1,6 +1,6 @@
 // Schedules with two chunks on a rank, placed as a V: rank r has the stages r and 2K-1-r. zbv-zero-bubble is
 // a fixed pattern. zb-v, v-half, v-min and 1f1b-v follow an order by list scheduling
-// (search/follow_order.hpp). dual_pipe.cpp has DualPipeV. Tested by picture_test.cpp and
+// (search/follow_order.cpp). dual_pipe.cpp has DualPipeV. Tested by picture_test.cpp and
 // weighed_costs_test.cpp.
 
 #include <algorithm>

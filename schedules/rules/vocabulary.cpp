@@ -1,6 +1,7 @@
-// Vocabulary parallelism (Yeung et al., arXiv 2411.05288): 1F1B in which all ranks share the output layer.
-// With a large vocabulary, the output layer costs as much as many other layers, and plain 1F1B has all of it
-// on the last rank. Here rank r has slice r of the vocabulary. A program with K ranks has 2K + 1 stages:
+// Generates vocabulary parallelism (Yeung et al., arXiv 2411.05288): 1F1B in which all ranks share the output
+// layer. With a large vocabulary, the output layer costs as much as many other layers, and plain 1F1B has all
+// of it on the last rank. Here rank r has slice r of the vocabulary. A program with K ranks has 2K + 1
+// stages:
 //
 //   0 .. K-1     the layers, one stage a rank, as in 1F1B
 //   K .. 2K-1    the slices: stage K + r on rank r; its F and B are the passes S and T of the paper
@@ -11,8 +12,8 @@
 //   1f1b-vocab-2   S: logits and the gradient of the input, rescaled later.  T: gradient of the weights.  The
 //                  layers' B waits for S on all ranks. Edges K-1>s! and s>2K for each slice s, and K-1<2K!.
 //
-// The loss is a barrier: it starts after S on all ranks, and T waits for it. 1f1b-vocab-1 has a second
-// barrier between T and B. While a rank waits for a barrier, it runs an F or B of another microbatch. The
+// The loss is a barrier: it starts when all ranks have run S, and T waits for it. 1f1b-vocab-1 has a second
+// barrier, between T and B. While a rank waits for a barrier, it runs an F or B of another microbatch. The
 // first stage therefore stores K + 2 microbatches with two barriers and K + 1 with one, as the paper says. In
 // 1F1B it stores K. With 2 ranks and 3 microbatches, stages 2 and 3 are slices and stage 4 is the loss:
 //

@@ -1,5 +1,5 @@
 // Zero-bubble schedules with one stage on a rank: the backward is split into I and W, and Ws fill the gaps.
-// zb-h1 and zb-h2 have fixed formulas, zb-1p and zb-2p use the heuristic of search/zb_auto.hpp, and
+// zb-h1 and zb-h2 have fixed formulas, zb-1p and zb-2p use the heuristic of search/zb_auto.cpp, and
 // synthesized uses the search of search/synthesis.hpp. v_placement.cpp has schedules with two chunks. Tested
 // by picture_test.cpp and weighed_costs_test.cpp.
 

@@ -49,7 +49,7 @@ PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
     const BlockSlots& block = slots[index(rank)];
     const std::int32_t down = rank;
-    // On a V, rank r has the stages r and 2 K - 1 - r.
+    // In a V, rank r has the stages r and 2 K - 1 - r.
     const std::int32_t up = 2 * ranks - 1 - rank;
     std::array<Stream, 4> streams{{{block.forward_down, forward(down, 0)},
                                    {block.forward_up, forward(up, 0)},
@@ -199,8 +199,8 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
 
 OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
     : first_starts_(std::move(first_starts)), tails_(order.place_count(), kEndless) {
-  std::vector<std::size_t> left;  // by rank: the number of steps without a tail
-  std::vector<Ns> behind;         // by rank: the tail of the step that was computed last
+  std::vector<std::size_t> left;  // number of steps without a tail on each rank
+  std::vector<Ns> behind;         // tail of the step that was computed last on each rank
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     left.push_back(order.ranks[rank].size());
     behind.push_back(-first_starts_[rank]);

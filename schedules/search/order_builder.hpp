@@ -117,12 +117,13 @@ class OrderBuilder {
     Ns weight_window = 0;
     Ns turn_window = 0;
     // These members belong to the stage and stay constant.
-    std::array<Ns, 3> durations{};    // F, I, W
-    std::array<Bytes, 3> released{};  // by F, I and W; negative for F, which allocates memory
-    std::int32_t before = kNone;      // the chunk of the previous stage
-    std::int32_t behind = kNone;      // the chunk of the next stage
-    Ns forward_delay = 0;             // the delay of the message to the next stage
-    Ns input_delay = 0;               // the delay of the message to the previous stage
+    std::array<Ns, 3> durations{};  // F, I, W
+    std::array<Bytes, 3>
+        released{};               // memory that F, I and W release; negative for F, which allocates memory
+    std::int32_t before = kNone;  // the chunk of the previous stage
+    std::int32_t behind = kNone;  // the chunk of the next stage
+    Ns forward_delay = 0;         // the delay of the message to the next stage
+    Ns input_delay = 0;           // the delay of the message to the previous stage
     std::int32_t stage = 0;
   };
   struct alignas(64) Rank {
@@ -140,7 +141,7 @@ class OrderBuilder {
     std::int32_t forwards_left = 0;
     std::int32_t last_forward = 0;  // the chunk of the last F that ran
     std::int32_t last = kWeight;    // the kind of the last F or I that ran
-    std::size_t owed_at = 0;        // where the rank's part of owed_ begins
+    std::size_t owed_at = 0;        // index at which the rank's part of owed_ begins
     std::size_t order_at = 0;       // the rank's next index in order_
     Ns busy = 0;
     Bytes limit = 0;
@@ -149,8 +150,8 @@ class OrderBuilder {
   };
   /// The actions that a rank can run now, and the times at which its next inputs arrive.
   struct Sight {
-    std::int32_t input = kNone;      // the chunk of the preferred I
-    std::int32_t forward = kNone;    // the chunk of the preferred F
+    std::int32_t input = kNone;      // the chunk whose I the rank prefers
+    std::int32_t forward = kNone;    // the chunk whose F the rank prefers
     Ns next_input = kNever;          // the time at which the first I arrives
     Ns next_forward = kNever;        // the first arrival of an F that fits into memory
     bool memory_holds_back = false;  // true if an F has arrived but does not fit into memory
@@ -230,10 +231,10 @@ class OrderBuilder {
   std::int32_t most_owed_ = 0;
   std::vector<Chunk> chunks_;
   std::vector<Rank> ranks_;
-  std::vector<Ns> forward_arrivals_;  // by chunk and microbatch
+  std::vector<Ns> forward_arrivals_;  // arrival time of each chunk and microbatch
   std::vector<Ns> input_arrivals_;
-  std::vector<std::int32_t> owed_;   // by rank: the chunks of its I actions, in order
-  std::vector<std::int32_t> order_;  // by rank: its actions as 3 x chunk + kind
+  std::vector<std::int32_t> owed_;   // chunks of the I actions of each rank, in order
+  std::vector<std::int32_t> order_;  // actions of each rank in order, as 3 x chunk + kind
   WakeTimes wakings_;
   std::int64_t placed_ = 0;
   std::int64_t placed_before_ = 0;  // the number of actions placed before this run

@@ -185,7 +185,8 @@ std::optional<Ns> OrderFollower::span_in_sight() {
     if (!is_done) start(rank.order[rank.next].place, rank.free_at);
     if (is_done) longest = std::max(longest, rank.free_at - rank.first_start);
   }
-  // A message in transfer determines when the action that waits for it starts, at any position in the list.
+  // An action may wait for a message that is in transfer. It starts when the message arrives, wherever it is
+  // in the list.
   for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
     const std::int32_t taker = order_.tracks[index(giver)].next;
     if (taker == Track::kNone) continue;
@@ -214,8 +215,8 @@ void OrderFollower::act(std::int32_t number, Ns now) {
   }
 }
 
-/// Limits same_ahead_, the largest look-ahead that gives this run's result. A larger look-ahead would have
-/// found another action for this rank.
+/// Limits same_ahead_, the largest look-ahead that gives the same result as this run. A larger look-ahead
+/// would have found an action that this rank can run now.
 void OrderFollower::look_farther(const Rank& rank, Bytes limit, Ns now) {
   for (std::int32_t ahead = variant_.warm_up_look_ahead + 1; ahead <= same_ahead_; ++ahead) {
     if (rank.next + index(ahead) >= rank.order.size()) return;
@@ -446,8 +447,8 @@ bool OrderFollower::repeats_rank(const Rank& rank, const RankThen& then, std::in
   return true;
 }
 
-/// Returns true if the messages of a track that are sent but not used arrive as those at the remembered
-/// moment did, but later.
+/// Compares the messages that the track `giver` has sent and the next track has not used yet. Returns true
+/// if each arrives `later` than the message of the microbatch `period` before it.
 bool OrderFollower::repeats_messages(std::int32_t giver, Ns later, std::int32_t period) const {
   const std::int32_t taker = order_.tracks[index(giver)].next;
   if (taker == Track::kNone) return true;
@@ -477,7 +478,7 @@ std::int32_t OrderFollower::possible_repetitions(std::int32_t period) const {
   return static_cast<std::int32_t>(times);
 }
 
-/// Continues with the state after `times` repetitions of what happened since the remembered moment.
+/// Sets the state to the one after `times` more repetitions of the steps since the remembered moment.
 void OrderFollower::jump(std::int32_t period, Ns duration, std::int32_t times) {
   const std::int32_t microbatches = period * times;
   const Ns later = duration * times;

@@ -242,7 +242,7 @@ class OrderFollower {
   struct Moment {
     Ns time = 0;
     std::vector<RankThen> ranks;
-    std::vector<std::int32_t> done;  // by track
+    std::vector<std::int32_t> done;  // number of microbatches of each track that have run
   };
   /// The messages that a track receives from another track. They arrive in the order of microbatches,
   /// because the sender runs its actions in this order.
@@ -301,13 +301,13 @@ class OrderFollower {
   std::optional<Ns> span_in_sight();
 
   OrderSteps order_;
-  bool order_gets_fixed_ =
-      false;  // true if only the look-ahead before the first backward can change the order
+  // True if only the look-ahead before the first backward can change the order.
+  bool order_gets_fixed_ = false;
   std::optional<OrderTails> tails_;
   std::vector<Rank> ranks_;
-  std::vector<std::int32_t> done_;           // by track: the number of microbatches that have run
-  std::vector<Ns> arrivals_;                 // by place: the arrival time of the input
-  std::vector<std::vector<Inbox>> inboxes_;  // by rank
+  std::vector<std::int32_t> done_;           // number of microbatches of each track that have run
+  std::vector<Ns> arrivals_;                 // arrival time of the input of each place
+  std::vector<std::vector<Inbox>> inboxes_;  // inboxes of each rank
   WakeTimes wakings_;
   Ns most_idle_ = 0;
   Ns least_span_ = 0;  // a lower bound on the longest span so far
@@ -324,7 +324,7 @@ class OrderFollower {
   std::int32_t same_ahead_ = 0;
   FollowOptions variant_;  // the first entry of variants_
   std::vector<FollowOptions> variants_;
-  std::vector<bool> differs_;       // by variant: true if it would have decided differently about a W
+  std::vector<bool> differs_;       // true for each variant that would have decided differently about a W
   std::vector<std::size_t> alike_;  // the other variants that have made the same decisions so far
 };
 

@@ -1,10 +1,10 @@
 // Updates the times of lists after an action has moved, without computing all times again. A local search
-// tries millions of moves, and most moves change only a few times. The end of an action is (its giver is
-// the action that sends its input)
+// tries millions of moves, and most moves change only a few times. The giver of an action is the action that
+// sends its input. An action ends at
 //
 //   end = max(end of the action before it on its rank, end of its giver + delay) + duration
 //
-// and a move changes only the ends that depend on the moved action. Changed actions wait in a queue, with the
+// A move changes only the ends that depend on the moved action. Changed actions wait in a queue, with the
 // earliest end first. Each of them can change the next action of its rank and the action that uses its
 // output. The computation stops when the queue is empty.
 //

@@ -331,7 +331,8 @@ class FreePath {
 
   /// Returns the time from the start of F on the first stage to the start of F on `stage`.
   Ns to(std::size_t stage) const { return forward(0, stage); }
-  /// Returns the time from the end of F on `from`, through the last stage, to the start of I on `to`.
+  /// Returns the time that a microbatch takes from the end of its F on stage `from`, through the last stage,
+  /// to the start of its I on stage `to`.
   Ns around(std::size_t from, std::size_t to) const {
     // forward() counts from start to start, so the first F is subtracted and the last F is added.
     Ns path = forward(from, last()) - costs_.stages[from].forward_ns + costs_.stages[last()].forward_ns;

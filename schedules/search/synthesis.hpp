@@ -88,8 +88,8 @@ std::vector<OrderRules> starting_rules(const OrderCosts& costs);
 /// 1.5 to 2 times the memory of 1F1B, these rules often reach the bound.
 std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs);
 
-// Computes the automatic zero-bubble schedule under a memory limit. ZB-1p and ZB-2p use it with two
-// different limits. synthesis.hpp searches longer and may find a shorter order. Only schedules/ includes
+// Computes the automatic zero-bubble schedule under a memory limit. ZB-1p and ZB-2p use it with two different
+// limits. The search of `synthesized` takes longer and may find a shorter order. Only schedules/ includes
 // this header.
 
 /// Returns the lists of the best variant of the zero-bubble paper's heuristic. In this variant, the longest

@@ -205,7 +205,8 @@ void TimedLists::place(const Action& action, Ns earliest_ns) {
   Rank& rank = rank_of(action.stage);
   const Ns arrival = action.kind == ActionKind::backward_weight ? 0 : *arrival_ns(action);
   const Ns start = std::max({rank.free_at_ns, arrival, earliest_ns});
-  // The time before a rank's first action is no pause, because its span begins with this action.
+  // The time before a rank's first action is not a pause, because the span of the rank begins with this
+  // action.
   if (rank.first_start_ns) {
     rank.idle_ns += start - rank.free_at_ns;
     most_idle_ns_ = std::max(most_idle_ns_, rank.idle_ns);

@@ -129,9 +129,9 @@ class TimedLists {
 
   const OrderCosts* costs_;
   std::vector<Rank> ranks_;
-  std::vector<std::int32_t> forwards_;   // by stage
-  std::vector<std::int32_t> backwards_;  // by stage
-  std::vector<Ns> forward_end_ns_;       // by stage and microbatch
+  std::vector<std::int32_t> forwards_;   // number of F of each stage
+  std::vector<std::int32_t> backwards_;  // number of B and I of each stage
+  std::vector<Ns> forward_end_ns_;       // end of the F of each stage and microbatch
   std::vector<Ns> gradient_end_ns_;
   Ns most_idle_ns_ = 0;
 };

@@ -197,8 +197,8 @@ class Heuristic {
     return least;
   }
 
-  /// Returns one mark for each stage: true if the stage runs an F in round m. A stage that has not yet run
-  /// F of microbatch m must run an F.
+  /// Returns true for each stage that runs an F in round m. A stage that has not yet run F of microbatch m
+  /// always runs an F.
   std::vector<bool> due_forwards(std::int32_t m) {
     std::vector<bool> due(index(stages()), false);
     // `ahead` is the number of F actions of the previous stage after this round. It is M if this number does

@@ -5,7 +5,8 @@
 //
 // Both releases also write B for I, the first half of a split backward. A backward is split if the file has a
 // W of the same stage and microbatch, before or after it. Therefore each B is first read as I. When the whole
-// file has been read, halved_backwards() changes each I without a W into a B. Tested by csv_dialect_test.cpp.
+// file has been read, halved_backwards() changes each I without a W into a B. Tests:
+// tests/schedules/pytorch_csv_test.cpp.
 
 #include "schedules/text/program_text.hpp"
 

@@ -1,7 +1,7 @@
-// Compares two programs rank by rank. The lists are compared as texts of actions, because the user sees
-// these texts. An action that has moved is shown as one removed and one added action. The first part finds
-// a shortest edit script (removals and additions) for any two lists of words. Tested by
-// edit_script_test.cpp and program_diff_test.cpp.
+// Compares two programs rank by rank. The lists are compared as texts of actions, because the user sees these
+// texts. An action that has moved is shown as one removed and one added action. The first part finds a
+// shortest edit script (removals and additions) for any two lists of words. Tests:
+// tests/schedules/program_text_test.cpp.
 
 #include "schedules/text/program_text.hpp"
 
@@ -31,7 +31,7 @@ namespace penstock {
 //   before   F0 B0 F1        0 edits: F0 is in both           x = 1 on diagonal 0
 //   after    F0    F1        1 edit:  without B0; F1 in both  x = 3 on diagonal 1, the end of both lists
 //
-// Tested by edit_script_test.cpp.
+// Tests: tests/schedules/program_text_test.cpp.
 
 namespace {
 

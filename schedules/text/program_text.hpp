@@ -1,6 +1,6 @@
 #pragma once
-// Penstock's own text form of a program (.psched files). Unlike program_text.hpp, it can express every
-// program. Each option, stage and rank has its own line, so that line-based diffs are readable.
+// Penstock's own text form of a program (.psched files). It can express every program, unlike PyTorch's CSV.
+// Each option, stage and rank has its own line, so that line-based diffs are readable.
 //
 //   penstock program 1
 //   schedule 1f1b
@@ -148,9 +148,9 @@ std::string to_text(const ProgramDiff& diff, std::size_t most_changes);
 /// A dialect of PyTorch's CSV files, named after the release that introduced it. The source is schedules.py
 /// of each release.
 enum class CsvDialect : std::uint8_t {
-  torch_2_4,  // F0_s1: kind, microbatch, stage; only F, B and W; a B whose file has its W means I
-  torch_2_5,  // 1F0, 1B0, 1W0, 1BW0: a B whose file has its W means I, and BW is the full backward;
-              // 0SEND_F1_0RECV_B0 for two messages at once; no REDUCE_GRAD and no overlapped pairs
+  torch_2_4,  // F0_s1: kind, microbatch, stage; only F, B and W; B means I if the file has a W for it
+  torch_2_5,  // 1F0, 1B0, 1W0, 1BW0, 0SEND_F1_0RECV_B0: B means I if the file has a W for it; BW is the full
+              // backward
   torch_2_6,  // 1F0, 1I0, 1W0, 1B0, (0F7;7B3)OVERLAP_F_B: 2.6 and later
 };
 template <>
@@ -191,16 +191,16 @@ struct ImportedCsv {
 
 /// Reads three forms of PyTorch: "compute_only" (F, B, I, W and blank cells for idle steps), "compute_comms",
 /// and "compute_comms" with FSDP's UNSHARD, RESHARD and REDUCE_GRAD. Cells have the syntax of Python's csv
-/// module: line ends are LF or CRLF, and cells may be quoted. A byte order mark is skipped. A text that
-/// is_printed_schedule() is read, too. The file does not
-/// contain all values of a program, so these values are derived:
+/// module: line ends are LF or CRLF, and cells may be quoted. A byte order mark is skipped. The text of a
+/// printed schedule (is_printed_schedule()) is also accepted. The file does not contain all values of a
+/// program, so these values are derived:
 ///  - stages: each stage is on the rank of its actions, and the edges form a chain;
 ///  - microbatches: M is the number of forwards of stage 0;
 ///  - the optimizer: one STEP for each stage of a rank at the end of its row, in ascending order, unless
 ///    `passes` says that the stages run only forwards, which the file cannot say;
 ///  - the schedule's name: "custom".
 /// It corrects one known fault: torch 2.11 numbers the last rank's forwards of 1F1B from 1.
-/// Errors: "FILE:LINE: rank R: CELL: ...".
+/// An error has the form "FILE:LINE: rank R: CELL: ...".
 tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text, std::string_view file,
                                                           CsvDialect dialect = CsvDialect::torch_2_6,
                                                           Passes passes = Passes::both);

@@ -1,4 +1,4 @@
-// Reads and writes PyTorch's CSV form of a schedule. The grammar is the grammar of _Action.from_str in
+// Reads and writes PyTorch's CSV form of a schedule. The grammar is that of _Action.from_str in
 // torch/distributed/pipelining/schedules.py, with two exceptions. Text after an action is an error. A
 // microbatch after UNSHARD, RESHARD or REDUCE_GRAD is also an error.
 //

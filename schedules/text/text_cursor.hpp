@@ -1,6 +1,6 @@
 #pragma once
-// Reads words and numbers from a text, and reports faults with their position in it. The readers of
-// program_text.hpp and program_text.hpp use it.
+// Reads words and numbers from a text, and reports faults with their position in it. The readers that
+// program_text.hpp declares use it.
 
 #include <cstddef>
 #include <cstdint>
@@ -60,8 +60,8 @@ std::string_view without_byte_order_mark(std::string_view text);
 /// characters that cannot be printed. Returns "the end" for an empty word.
 std::string shown(std::string_view word);
 
-// Reads actions from text, such as `0F0 (0F5;3B2@1)OVERLAP_F_B 2SEND_F3>4`. program_text.hpp and
-// program_text.hpp use this reader for their lists. to_text() in action.hpp writes actions.
+// Reads actions from text, such as `0F0 (0F5;3B2@1)OVERLAP_F_B 2SEND_F3>4`. The readers of program files and
+// of PyTorch's CSV use it for their lists. to_text() in action.hpp writes actions.
 
 /// The form in which actions are written. It determines which actions a text may contain.
 enum class ActionForm : std::uint8_t {

@@ -78,7 +78,7 @@ std::vector<ListDifference> differences_of(const Recording& recording, const Rec
   return differences;
 }
 
-/// Returns v, the number of stages on each rank. Returns nothing if ranks hold different numbers of stages.
+/// Returns the number of stages on each rank (v). Returns nothing if ranks hold different numbers of stages.
 std::optional<std::int32_t> chunks_of_recording(const Recording& recording) {
   const std::int32_t ranks = recording.ranks_of_copy();
   if (recording.stages % ranks != 0) return std::nullopt;
@@ -101,8 +101,8 @@ std::optional<Reduction> recorded_reduction(const Recording& recording) {
   return found;
 }
 
-/// Returns the program of the whole job: all copies of the pipeline in the expected schedule, with its STEPs
-/// if it has any, and with the reductions of gradients if the recording has them.
+/// Returns the program of the whole job. It has all copies of the pipeline in the expected schedule. It has
+/// STEPs if the schedule has them, and reductions of gradients if the recording has them.
 std::optional<Program> job_program(const Recording& recording, const MeantProgram& meant) {
   if (!meant.shape) {
     if (recording.copies > 1) return std::nullopt;
@@ -131,8 +131,8 @@ bool has_lists_of(const RecordedStep& step, const Program& program) {
   return true;
 }
 
-/// A cache of the lowered program of the latest step. Most steps have the lists of the schedule or of the
-/// previous step, so their program need not be lowered again.
+/// A cache of the lowered program of the latest step. Most steps have the same lists as the schedule or as
+/// the previous step, so the cached program is used again.
 class LoweredSteps {
  public:
   LoweredSteps(const Recording& recording, std::optional<Program> job)

@@ -1,7 +1,7 @@
 #pragma once
 // Turns one recorded step into a run with its graph of causes (sim/why/account.hpp), so that it can be
-// replayed and explained. There are two readings of how ranks wait for messages. The reading that leaves
-// less time unexplained is chosen.
+// replayed and explained. The way in which ranks waited for messages is not recorded. So the run is built
+// under each of two assumptions (Waiting). The assumption that leaves less time unexplained is chosen.
 
 #include <array>
 #include <cstddef>
@@ -70,10 +70,10 @@ CopyTimes recorded_times(const Recording& recording, const RecordedStep& step);
 /// The way in which a replay changes the durations of actions and the gaps before them. A gap is the time
 /// from the end of an action's latest cause to its start.
 enum class Replayed : std::uint8_t {
-  as_recorded,       // each start follows its latest cause by the time that was recorded, or at once
-  without_gaps,      // each start follows its latest cause at once
-  with_stage_means,  // as without_gaps, and each action takes the mean of its kind and stage on its rank
-  with_kind_means,   // as without_gaps, and each action takes the mean of its kind
+  as_recorded,       // each start keeps its recorded gap
+  without_gaps,      // all gaps are 0
+  with_stage_means,  // no gaps; each action takes the mean duration of its kind and stage on its rank
+  with_kind_means,   // no gaps; each action takes the mean duration of its kind
 };
 /// Replays the step with the durations and gaps that `how` states. Returns the duration of each pipeline
 /// copy.
@@ -95,7 +95,7 @@ struct ListDifference {
   RankName rank;
   std::int32_t position = 0;  ///< number among the rank's compute actions, from 0
   std::string ran;            ///< empty if the list ends there
-  std::string meant;          ///< empty if the meant list ends there
+  std::string meant;          ///< empty if the expected list ends there
   Ns start_ns = 0;            ///< start of the action that ran, or the end of the list
 };
 
@@ -104,7 +104,7 @@ struct ListDifference {
 struct StepVerdict {
   std::int64_t step = 0;
   std::int64_t copy = 0;
-  std::optional<bool> as_meant{};  ///< absent if no program was meant
+  std::optional<bool> as_meant{};  ///< absent if the user named no program
   std::vector<ListDifference> differences{};
   Ns measured_ns = 0;
   Ns replayed_ns = 0;
@@ -115,7 +115,7 @@ struct StepVerdict {
 /// A stage, rank or action that makes the run longer, with the time that it adds to the makespan.
 struct Blame {
   IdleCause cause = IdleCause::variation;
-  std::int64_t step = 0;  ///< the step of a single action, or the step that is explained
+  std::int64_t step = 0;  ///< the step of a single action; otherwise the step that is explained
   /// The rank to blame. For a slow stage, it is the rank that holds the stage, if there is only one in a
   /// copy.
   std::optional<RankName> rank{};
@@ -124,28 +124,31 @@ struct Blame {
   std::optional<std::int32_t> microbatch{};
   std::string action{};  ///< a single action that took longer than others of its kind, or started later
   Ns ns = 0;             ///< part of the makespan; a mean over the steps, or of the action's own step
-  std::optional<Ns> without_ns{};  ///< makespan of the explained step without it
+  std::optional<Ns> without_ns{};  ///< makespan of the explained step without this time
   std::string detail{};            ///< for example "F 2.50, B 2.27 times its copies"
 };
 
 struct AutopsyOptions {
   std::optional<MeantProgram> meant{};
-  bool means = false;  ///< true: the scenario has one mean a stage and copy, and not every duration
+  /// True if the scenario has the mean duration for each stage and copy, not every recorded duration.
+  bool means = false;
   std::int32_t samples = 32;
 };
 
 struct Autopsy {
-  std::string name{};      ///< the recorded files
-  std::string schedule{};  ///< name of the schedule whose lists ran; empty if none has them
-  bool was_meant = false;  ///< true if the user named the program that was meant
+  std::string name{};      ///< the names of the recorded files
+  std::string schedule{};  ///< name of the schedule that has the recorded lists; empty if there is none
+  bool was_meant = false;  ///< true if the user named the expected program
   Recording recording{};
   std::vector<StepVerdict> steps{};
   Waiting waiting = Waiting::ahead;
-  Ns unexplained_ns = 0;                     ///< of the explained step, in the reading that was chosen
-  std::optional<Ns> other_unexplained_ns{};  ///< in the other reading; absent if the run contradicts it
-  double slowdown = 1;  ///< measured time over that of a run in which each action of a kind takes the mean
+  Ns unexplained_ns = 0;  ///< unexplained time of the explained step, under the chosen assumption (Waiting)
+  /// Unexplained time under the other assumption; absent if the run contradicts it.
+  std::optional<Ns> other_unexplained_ns{};
+  /// Measured time divided by the time of a replay in which all actions of one kind take the mean.
+  double slowdown = 1;
   std::int64_t explained_step = 0;
-  Explanation why{};  ///< of the step with the median makespan
+  Explanation why{};  ///< explanation of the step with the median makespan
   std::vector<Blame> blame{};
   Program program{};       ///< lists of the explained step, without messages
   Result result{};         ///< measured result of the explained step, with its timeline
@@ -188,31 +191,32 @@ void write_autopsy_json(const Autopsy& autopsy, const TextSink& sink);
 /// replaces it by the real name.
 inline constexpr const char* kListsFile = "recorded.psched";
 
-// Reads a record in which the records of some ranks are missing.
+// Describes a recording that lacks some ranks.
 
-/// The times of one rank, as means over its steps, and its list. Messages do not count.
+/// The times of one rank, as means over its steps, and its list. Messages are left out.
 struct PartialRank {
   std::int64_t rank = 0;
   std::set<std::int32_t> stages{};
   std::int64_t steps = 0;
-  Ns busy_ns = 0;                                     ///< time in passes
+  Ns busy_ns = 0;                                     ///< time in forward and backward passes
   Ns idle_ns = 0;                                     ///< time between passes of the same step
   std::vector<std::pair<std::string, Ns>> medians{};  ///< median duration of each kind of pass
   Ns longest_wait_ns = 0;
   std::string before{};            ///< the pass after the longest wait; empty if the rank never waits
-  std::optional<bool> as_meant{};  ///< absent if no program was meant, or if it lacks this rank
-  std::string difference{};        ///< the first difference from the meant list; empty if there is none
+  std::optional<bool> as_meant{};  ///< absent if the user named no program, or if the program lacks this rank
+  std::string difference{};        ///< the first difference from the expected list; empty if there is none
 };
 
 struct PartialRecord {
-  std::int64_t world_size = 0;  ///< ranks of the job; 0 if the files do not say
+  std::int64_t world_size = 0;  ///< number of ranks of the job; 0 if the files do not state it
   std::vector<PartialRank> ranks{};
   std::vector<std::int64_t> missing_ranks{};  ///< empty if the number of ranks is not known
   std::vector<std::int64_t> missing_stages{};
 };
 
-/// Returns true if the rows lack whole ranks: no rank runs a stage that the rows name, or there is one rank
-/// of a job with more ranks. `world_size` is the number of ranks of the job, or 0 if it is not known.
+/// Returns true if ranks are missing from the rows. This is the case if no rank runs a stage that the rows
+/// name, or if only one of several ranks has rows. `world_size` is the number of ranks of the job, or 0 if it
+/// is not known.
 bool is_partial(const std::vector<RecordedRow>& rows, std::int64_t world_size);
 /// Returns what the recorded ranks did. `meant` is the program that the user expected, or null.
 PartialRecord partial_record(const std::vector<RecordedRow>& rows, std::int64_t world_size,
@@ -226,7 +230,7 @@ std::string partial_record_to_json(const PartialRecord& record);
 enum class HangKind : std::uint8_t {
   order,       // the rank posted other messages than its list has
   gone,        // the rank has no dump, and others wait for it
-  stuck,       // the rank waits for nobody and does not end an action
+  stuck,       // the rank waits for no other rank and does not end an action
   cycle,       // ranks wait for each other
   collective,  // the rank has not joined a collective
 };
@@ -243,16 +247,17 @@ struct HangVerdict {
   HangKind kind = HangKind::stuck;
   std::int64_t rank = 0;
   std::string
-      action;  ///< for order the message that is missing, otherwise the action that does not end or start
+      action;  ///< for `order`, the message that is missing; otherwise the action that does not start or end
   std::int64_t iteration = 0;
-  std::string why;                   ///< one sentence
+  std::string why;                   ///< the reason as one sentence
   std::vector<std::string> waits{};  ///< "rank 1 waits at 1F3 for 0SEND_F3 of rank 0", one line a rank
 };
 
 /// Returns the reason why the pipeline hangs, or nothing if the dumps show no hang. `lowered` has the lists
-/// that the ranks of one copy of the pipeline should have run. Dumps of several copies are told apart by the
-/// process groups of their messages, and the copy that hangs in the earliest iteration is named. Returns an
-/// error if the dumps have more ranks than `lowered` and are not those of copies.
+/// that the ranks of one copy of the pipeline should have run. If there are dumps of several copies, the
+/// process groups of their messages tell the copies apart. The result is then about the copy that hangs in
+/// the earliest iteration. Returns an error if the dumps have more ranks than `lowered` and do not come from
+/// several copies.
 tl::expected<std::optional<HangVerdict>, std::string> find_recorded_hang(const std::vector<RankDump>& dumps,
                                                                          const Program& lowered);
 
@@ -260,7 +265,8 @@ tl::expected<std::optional<HangVerdict>, std::string> find_recorded_hang(const s
 /// dump states the group, it follows from the largest rank number in the dumps.
 std::int64_t ranks_of_dumps(const std::vector<RankDump>& dumps);
 
-/// Return the reason of a hang: to_text() as text, hang_to_json() as the JSON object {"hang": {...}}.
+/// Return the reason of a hang. to_text() returns text, and hang_to_json() returns the JSON object {"hang":
+/// {...}}.
 std::string to_text(const std::optional<HangVerdict>& verdict);
 std::string hang_to_json(const std::optional<HangVerdict>& verdict);
 

@@ -1,8 +1,8 @@
-// Finds the stages, ranks and actions that make a run longer than an ideal run. The part of the makespan that
-// a cause adds is computed as in sim/why/account.hpp. It is the derivative of the makespan by a cost, times
-// the time that the cause adds to this cost. The derivative is averaged between the ideal and the real run.
-// Stages and ranks get the mean over all steps. A single action counts only in its own step. Tests:
-// tests/sim/autopsy_test.cpp.
+// Finds the stages, ranks and actions that make a run longer than an ideal run. A cause makes an action
+// longer than in the ideal run. Its part of the makespan is this additional time, multiplied by the
+// derivative of the makespan with respect to the action's duration. The derivative is averaged between the
+// ideal and the real run (sim/why/account.hpp). For a stage or a rank, the part is the mean over all steps.
+// For a single action, it is the part of the action's own step. Tests: tests/sim/autopsy_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -33,7 +33,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kMostBlamed = 12;
-constexpr double kLeastBlamed = 0.002;  // part of the makespan
+constexpr double kLeastBlamed = 0.002;  // least part of the makespan that is reported
 
 /// The largest number of nodes of cause graphs, summed over all steps that are analysed. If there would be
 /// more nodes, some steps are left out.
@@ -45,7 +45,7 @@ struct Place {
   IdleCause cause = IdleCause::variation;
   std::int32_t stage = -1;
   std::int32_t rank = -1;
-  std::int64_t step = -1;  // of a single action
+  std::int64_t step = -1;  // step of a single action
   CauseNode node = kNoCauseNode;
 
   friend auto operator<=>(const Place&, const Place&) = default;
@@ -114,13 +114,13 @@ std::map<std::int32_t, Ns> usual_lags(const CausedRun& run) {
   return usual;
 }
 
-/// A lag counts as that of a single action if it is more than this many times the usual lag of its rank, and
-/// at least the fraction kLeastSingle of what all lags of the rank add to the step. All other lags count as
-/// those of the rank.
+/// The smallest lag of a single action, as a multiple of the usual lag on its rank. The lag must also be at
+/// least the fraction kLeastSingle of what all lags of the rank add to the step. All other lags count as lags
+/// of the rank.
 constexpr Ns kUnusual = 4;
 constexpr double kLeastSingle = 0.25;
 
-/// Adds the parts of one step's makespan that late starts cause to `parts`.
+/// Adds to `parts` the time that late starts add to the makespan of one step.
 void add_late_starts(const CausedRun& run, const std::vector<double>& weights, std::size_t step,
                      std::map<Place, double>& parts) {
   std::map<std::int32_t, Ns> usual = usual_lags(run);
@@ -187,7 +187,8 @@ Ns makespan_without(const CausedRun& run, const Place& place) {
 /// the other stages.
 std::string compared_durations(const CausedRun& run, const Place& place) {
   const bool of_rank = place.cause == IdleCause::slow_rank;
-  std::map<ActionKind, std::array<std::vector<Ns>, 2>> durations;  // of others, own
+  std::map<ActionKind, std::array<std::vector<Ns>, 2>>
+      durations;  // the durations of other places, and those of this place
   for (CauseNode node = 0; node < run.graph.finish(); ++node) {
     if (run.graph.kinds[node] != NodeKind::compute) continue;
     const Action& action = action_of(run, node);
@@ -212,8 +213,8 @@ std::string compared_durations(const CausedRun& run, const Place& place) {
   return fmt::format("{}{}", fmt::join(kinds, ", "), of_rank ? " times its copies" : "");
 }
 
-/// Returns a text that states how long a single action took, or how late it started. It also states how long
-/// other actions of this kind took on the same rank, or how late others start there.
+/// Returns a text about a single action that took long or started late. It states this time, and the usual
+/// time of other actions of this kind on the same rank.
 std::string late_action(const CausedRun& run, CauseNode node, IdleCause cause) {
   if (cause == IdleCause::launch) {
     return fmt::format("starts {} after it could, where others start {} after they could",
@@ -227,7 +228,7 @@ std::string late_action(const CausedRun& run, CauseNode node, IdleCause cause) {
 }
 
 /// Returns the rank that holds a stage, by its name in the first copy of the pipeline. Returns nothing if
-/// several ranks of a copy hold the stage, or if its ranks have unlike numbers in their copies.
+/// several ranks of a copy hold the stage, or if the rank has different numbers in different copies.
 std::optional<RankName> holder_of(const Recording& recording, const CausedRun& run, std::int32_t stage) {
   const std::vector<std::int32_t>& ranks = run.program.placement.stages[index(stage)].ranks;
   if (std::ssize(ranks) != recording.copies) return std::nullopt;

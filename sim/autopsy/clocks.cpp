@@ -33,7 +33,7 @@ namespace {
 using ClockOf = std::pair<std::int64_t, std::int64_t>;  // copy and rank
 constexpr Ns kDriftFrom = 60'000'000'000;
 
-/// A linear function that gives the offset of a clock. If this clock shows the time t, the offset is at +
+/// A linear function that gives the offset of a clock. When this clock shows the time t, the offset is at +
 /// slope * (t - from).
 struct ClockLine {
   double at = 0;
@@ -85,7 +85,7 @@ struct MessageKinds {
   ActionKind consumer;
   ActionKind send;
   ActionKind recv;
-  std::int32_t to_consumer;  // stage of the consumer less that of the producer
+  std::int32_t to_consumer;  // stage number of the consumer minus that of the producer
 };
 
 std::map<std::pair<ClockOf, ClockOf>, PairMessages> messages_of(const std::vector<RecordedRow>& rows) {
@@ -118,7 +118,7 @@ std::map<std::pair<ClockOf, ClockOf>, PairMessages> messages_of(const std::vecto
   return pairs;
 }
 
-/// Bounds of the offset between the clocks of two ranks: the second clock to the first one.
+/// The least and the largest possible offset of the second clock of a pair of ranks to the first one.
 struct OffsetBounds {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
@@ -128,7 +128,7 @@ struct OffsetBounds {
   double error() const { return std::abs(most - least) / 2; }
 };
 
-/// Returns bounds of the second clock's offset to the first clock. Only messages count whose time on the
+/// Returns bounds of the second clock's offset to the first clock. Uses only the messages whose time on the
 /// second clock is in [from, to).
 OffsetBounds bounds_of(const PairMessages& messages, Ns from, Ns to) {
   OffsetBounds bounds;

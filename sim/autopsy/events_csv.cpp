@@ -1,6 +1,6 @@
 // Reads a table of recorded events. Columns are found by their names, so a table may have other columns as
-// well. For example, this is the case for the timeline that `penstock simulate -o timeline.csv` writes.
-// Tests: tests/sim/autopsy_test.cpp.
+// well. An example is the timeline that `penstock simulate -o timeline.csv` writes. Tests:
+// tests/sim/autopsy_test.cpp.
 
 #include "sim/autopsy/trace_formats.hpp"
 
@@ -112,8 +112,8 @@ class EventReader {
     return read;
   }
 
-  /// Returns the actions of a row. Returns none if the name in the row is not the name of a pipeline
-  /// action.
+  /// Returns the actions that the name in a row states. Returns an empty list if the name is not that of a
+  /// pipeline action.
   tl::expected<std::vector<Action>, std::string> read_actions_of(std::size_t row) {
     const std::string text = table_.has("action")
                                  ? table_.cell(row, "action")

@@ -39,7 +39,7 @@ std::int64_t integer_at(const DumpedJson& object, const char* key, std::int64_t 
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
 }
 
-/// Returns a value as JSON text. A pickle may have texts that are not UTF-8, whose bytes are replaced.
+/// Returns a value as JSON text. Bytes that are not valid UTF-8, which a pickle may contain, are replaced.
 std::string text_of_value(const DumpedJson& value) {
   return value.dump(-1, ' ', false, DumpedJson::error_handler_t::replace);
 }
@@ -149,12 +149,12 @@ bool is_pickle(std::string_view text) { return text.size() > 1 && text[0] == '\x
 
 /// A reader of a pickle of protocol 2 that holds only dicts, lists, tuples, texts, numbers, bools and None.
 /// Torch writes its dumps in this form. An opcode that could name or call code is refused, so that a file
-/// cannot run any. Values refer to each other by number, because a pickle may use one list in two places.
+/// cannot run code. Values refer to each other by number, because a pickle may use one list in two places.
 class PlainPickle {
  public:
   explicit PlainPickle(std::string_view bytes) : bytes_(bytes) {}
 
-  /// Returns the pickled value as JSON, or a sentence on what is wrong with the file.
+  /// Returns the pickled value as JSON, or a sentence about what is wrong with the file.
   tl::expected<DumpedJson, std::string> read() {
     while (error_.empty()) {
       const unsigned char opcode = byte();
@@ -173,7 +173,7 @@ class PlainPickle {
   struct Value {
     Kind kind = Kind::plain;
     DumpedJson plain{};
-    std::vector<std::size_t> items{};  // of a dict: keys and values in turn
+    std::vector<std::size_t> items{};  // items of a list or tuple; for a dict, keys and values in turn
   };
   static constexpr int kDeepest = 64;
   static constexpr std::size_t kMostValues = std::size_t{1} << 22U;
@@ -184,7 +184,7 @@ class PlainPickle {
   }
 
   unsigned char byte() { return static_cast<unsigned char>(number(1)); }
-  /// Reads a whole number with the lowest byte first.
+  /// Reads a whole number of `length` bytes, with the lowest byte first.
   std::uint64_t number(std::size_t length) {
     const std::string_view text = taken(length);
     std::uint64_t value = 0;
@@ -318,7 +318,7 @@ class PlainPickle {
     }
   }
 
-  /// Returns a value as JSON. Keys of dicts that are numbers become texts.
+  /// Returns a value as JSON. Keys that are numbers become texts.
   DumpedJson json_value(std::size_t number, int depth) {
     if (depth > kDeepest) fail("is nested more than 64 levels deep");
     if (++made_ > kMostValues) fail(kTooMany);
@@ -344,8 +344,8 @@ class PlainPickle {
   std::size_t made_ = 0;
   std::string error_;
   std::vector<Value> values_;
-  std::vector<std::size_t> stack_;  // numbers of values
-  std::vector<std::size_t> marks_;  // heights of the stack
+  std::vector<std::size_t> stack_;  // the pickle's stack, as numbers of values
+  std::vector<std::size_t> marks_;  // the height of the stack at each mark
   std::map<std::size_t, std::size_t> memo_;
 };
 

@@ -44,9 +44,10 @@ struct ListedMessage {
 
 /// The messages of one rank: those in its list, and those that it posted.
 struct RankPosts {
-  std::vector<ListedMessage> listed;  // of one iteration
-  std::vector<PostedMessage> posted;  // of all iterations, without other sizes
-  std::size_t first = 0;              // number of listed messages in front of the first post
+  std::vector<ListedMessage> listed;  // messages in the rank's list of one iteration
+  // Posted messages of all iterations; messages of sizes that the pipeline does not use are left out.
+  std::vector<PostedMessage> posted;
+  std::size_t first = 0;  // number of listed messages in front of the first post
   bool has_dump = false;
 };
 
@@ -81,7 +82,7 @@ class HangFinder {
  private:
   /// A wait of one rank for another rank: the action at which it waits, and the action that it awaits.
   struct Wait {
-    std::int32_t rank = 0;  // that is waited for
+    std::int32_t rank = 0;  // the rank for which it waits
     std::string at;         // action that does not start, or message that does not end
     std::string awaited;
     std::int64_t iteration = 0;
@@ -92,7 +93,7 @@ class HangFinder {
   struct StuckAt {
     std::string action;
     std::int64_t iteration = 0;
-    std::string before{};  // other actions since the latest message
+    std::string before{};  // other actions between the latest message and `at`
   };
 
   /// Determines the numbers of the pipeline's ranks. They are those in the process group of the messages if
@@ -454,8 +455,10 @@ class HangFinder {
   const Program& lowered_;
   std::vector<std::int64_t> names_;
   std::vector<RankPosts> ranks_;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> sent_;      // by sender and receiver
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> received_;  // by sender and receiver
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>
+      sent_;  // number of messages, by sender and receiver
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>
+      received_;  // number of messages, by sender and receiver
   std::vector<std::optional<Wait>> waits_;
   std::vector<std::optional<StuckAt>> stuck_at_;
 };
@@ -463,7 +466,8 @@ class HangFinder {
 /// Finds a rank that has not joined a collective which other ranks have joined. Returns nothing if there is
 /// none.
 std::optional<HangVerdict> missing_collective(const std::vector<RankDump>& dumps) {
-  std::map<std::string, std::map<std::int64_t, const PostedCollective*>> latest;  // by group and rank
+  std::map<std::string, std::map<std::int64_t, const PostedCollective*>>
+      latest;  // the collective that each rank posted, by group and rank
   for (const RankDump& dump : dumps) {
     for (const PostedCollective& one : dump.collectives) latest[one.group][dump.rank] = &one;
   }
@@ -493,7 +497,7 @@ std::vector<std::vector<RankDump>> dumps_of_copies(const std::vector<RankDump>& 
     if (!dump.group.empty()) of_groups[dump.group];
   }
   for (const RankDump& dump : dumps) {
-    // A rank that has posted no message states no group, but the groups of others name it.
+    // A rank that has posted no message has no group in its dump, but the groups in other dumps contain it.
     const auto group = std::ranges::find_if(of_groups, [&](const auto& one) {
       return dump.group.empty() ? std::ranges::find(one.first, dump.rank) != one.first.end()
                                 : one.first == dump.group;

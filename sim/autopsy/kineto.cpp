@@ -5,10 +5,10 @@
 //   host   |PP:1F0|PP:1SEND_F0|PP:1F1 ...        ranges of the host
 //   GPU       |kernels of 1F0|    |kernels of 1F1|       launched inside the ranges
 //
-// On a GPU a range is a launch and not the work. A kernel belongs to the range in which the runtime call with
-// its correlation was made, and an action runs from its first to its last kernel that computes. Without a GPU
-// the host waits inside the range of a compute action for its RECV, so the action begins when that RECV has
-// ended. Blocks are in kineto.cpp. Tests: tests/sim/traces_test.cpp.
+// On a GPU, the host only launches the work during a range. A kernel belongs to the range that contains the
+// call which launched it. An action lasts from the start of its first computing kernel to the end of its last
+// one. Without a GPU, the host waits for a RECV inside the range of a compute action, so the action begins
+// when this RECV has ended. Tests: tests/sim/traces_test.cpp.
 #include "sim/autopsy/trace_formats.hpp"
 
 #include <algorithm>
@@ -187,7 +187,7 @@ std::vector<RecordedRow> rows_of_ranges(TraceEvents& events, std::int64_t rank) 
     }
     rows.push_back(std::move(row));
   }
-  // If some rows state a step, a row without a step is outside of all whole steps and is left out.
+  // If some rows state a step, a row without a step is outside of every recorded step and is left out.
   if (std::ranges::any_of(rows, [](const RecordedRow& row) { return row.step.has_value(); }))
     std::erase_if(rows, [](const RecordedRow& row) { return !row.step; });
   return rows;
@@ -380,11 +380,12 @@ struct RankPasses {
     Ns end_ns = 0;
   };
   std::vector<Pass> passes;
-  std::size_t first_drain = 0;  // forward passes until all of them have had their backward pass
+  // Number of forward passes up to the first moment at which each forward pass has had its backward pass.
+  std::size_t first_drain = 0;
 };
 
 RankPasses passes_of_blocks(const std::vector<TraceBlock>& blocks) {
-  std::map<std::int64_t, std::size_t> forward_of;  // by sequence number: the block
+  std::map<std::int64_t, std::size_t> forward_of;  // the block of a forward pass, by sequence number
   std::vector<std::optional<std::size_t>> partner(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     std::map<std::size_t, int> votes;
@@ -401,7 +402,7 @@ RankPasses passes_of_blocks(const std::vector<TraceBlock>& blocks) {
     partner[most->first] = i;
   }
   RankPasses rank;
-  std::map<std::size_t, std::size_t> number_of;  // by block of a forward pass
+  std::map<std::size_t, std::size_t> number_of;  // the number of a forward pass, by its block
   std::size_t open = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (!partner[i]) continue;

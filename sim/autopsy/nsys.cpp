@@ -1,4 +1,5 @@
-// Nsight Systems exports its reports as SQLite files. These tables have what a trace of Kineto has:
+// Reads reports of Nsight Systems, which are exported as SQLite files. These tables contain the same events
+// as a trace of Kineto:
 //
 //   NVTX_EVENTS                      ranges of the host: PP:3F5, and the operators of emit_nvtx
 //   CUPTI_ACTIVITY_KIND_RUNTIME      calls that launch kernels
@@ -50,8 +51,8 @@ struct EndStatement {
 };
 using Statement = std::unique_ptr<sqlite3_stmt, EndStatement>;
 
-/// The row of a table at which a statement stands. A column has neither a number nor a text if the table does
-/// not have this column.
+/// The current row of a statement's result. If the table lacks a column, the value in this column is neither
+/// a number nor a text.
 class Row {
  public:
   explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
@@ -67,7 +68,7 @@ class Row {
   std::optional<std::string_view> text(int column) const {
     if (sqlite3_column_type(statement_, column) != SQLITE_TEXT) return std::nullopt;
     const unsigned char* bytes = sqlite3_column_text(statement_, column);
-    if (bytes == nullptr) return std::nullopt;  // no memory
+    if (bytes == nullptr) return std::nullopt;  // SQLite had no memory
     return std::string_view(
         reinterpret_cast<const char*>(bytes),  // NOLINT(*-reinterpret-cast): SQLite's type
         static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
@@ -86,7 +87,7 @@ int allowed(void* /*unused*/, int action, const char* /*unused*/, const char* /*
 /// The tables of a report. `bytes` must outlive the object.
 class ReportTables {
  public:
-  /// Opens the bytes of a file. The error says what is wrong with the file.
+  /// Opens the bytes of a file. The error message states what is wrong with the file.
   static tl::expected<ReportTables, std::string> open(std::string_view bytes) {
     constexpr std::size_t kHead = 100;
     constexpr std::size_t kPageSize = 16;
@@ -98,14 +99,15 @@ class ReportTables {
           std::string("expected a report in one file, got a file whose last changes may be in a write-ahead "
                       "log: run sqlite3 FILE \"PRAGMA journal_mode = DELETE\" first"));
     }
-    // SQLite would read zeros where a part of the last page is missing. The number 1 means 65536.
+    // A file may end inside its last page, and SQLite would read zeros there. The page size 1 in the header
+    // means 65536.
     const std::size_t size = static_cast<unsigned char>(bytes[kPageSize]) * 256U +
                              static_cast<unsigned char>(bytes[kPageSize + 1]);
     if (size == 0 || bytes.size() % (size == 1 ? 65536 : size) != 0)
       return tl::unexpected(std::string(kDamaged));
     ReportTables tables(bytes.size());
     if (auto opened = tables.connect(bytes); !opened) return tl::unexpected(opened.error());
-    // The root page of a view or of a virtual table is 0.
+    // Views and virtual tables have the root page 0, so they are left out.
     auto named = tables.each_row_of("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0",
                                     [&](const Row& row) { tables.names_.emplace(row.text(0).value_or("")); });
     if (!named) return tl::unexpected(named.error());
@@ -114,15 +116,15 @@ class ReportTables {
 
   bool has(std::string_view table) const { return names_.contains(table); }
 
-  /// Calls `take` with each row of a table, whose columns are the named ones. A table that does not exist has
-  /// no rows. The error says that the file is damaged.
+  /// Calls `take` with each row of a table, with the values of the columns `columns`. A table that does not
+  /// exist has no rows. Returns an error if the file is damaged.
   tl::expected<void, std::string> each_row(std::string_view table, std::span<const std::string_view> columns,
                                            const std::function<void(const Row&)>& take) const {
     if (!has(table)) return {};
     const std::string from = fmt::format(" FROM \"{}\"", table);
     auto all = prepared("SELECT *" + from);
     if (!all) return tl::unexpected(all.error());
-    // SQLite would read the name of a column that does not exist as a text.
+    // SQLite would read the quoted name of a missing column as a text.
     std::vector<std::string> wanted;
     for (const std::string_view column : columns)
       wanted.push_back(has_column(all->get(), column) ? fmt::format("\"{}\"", column) : "NULL");
@@ -130,15 +132,16 @@ class ReportTables {
   }
 
  private:
-  // A damaged file may have a page many times in its tables. SQLite takes about ten steps for a row, and a
-  // row has more than six bytes, so that four steps for each byte are enough for a sound file.
+  // In a damaged file, several tables may refer to one page, so reading could take very long. SQLite takes
+  // about ten steps for a row, and a row has more than six bytes. So four steps for each byte of the file are
+  // enough for a valid file.
   static constexpr int kStepsBetweenCalls = 100'000;
   static constexpr std::uint64_t kStepsForByte = 4;
 
   explicit ReportTables(std::size_t bytes)
       : calls_left_(std::make_unique<std::uint64_t>(1 + kStepsForByte * bytes / kStepsBetweenCalls)) {}
 
-  /// Opens the database in memory and takes all rights but reading from it.
+  /// Opens the database in memory and forbids everything except reading from its tables.
   tl::expected<void, std::string> connect(std::string_view bytes) {
     constexpr int kLongestValue = 1 << 24;
     sqlite3* opened = nullptr;
@@ -152,7 +155,7 @@ class ReportTables {
                             SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_TRUSTED_SCHEMA})
       sqlite3_db_config(opened, right, 0, nullptr);
     sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-    // The type has no const, but a database that is read-only is not written.
+    // sqlite3_deserialize() takes a pointer without const, but it does not write to a read-only database.
     auto* content = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));  // NOLINT
     const auto size = static_cast<sqlite3_int64>(bytes.size());
     if (sqlite3_deserialize(opened, "main", content, size, size, SQLITE_DESERIALIZE_READONLY) != SQLITE_OK ||
@@ -197,14 +200,16 @@ class ReportTables {
         stopped ? "its tables have more rows than the file has place for" : sqlite3_errmsg(database_.get()));
   }
 
-  std::unique_ptr<std::uint64_t> calls_left_;  ///< calls of the handler until SQLite has taken too many steps
+  std::unique_ptr<std::uint64_t>
+      calls_left_;  ///< number of calls of the handler that remain until the query is stopped
   std::unique_ptr<sqlite3, CloseDatabase> database_{};
   std::set<std::string, std::less<>> names_{};
 };
 
 constexpr std::int64_t kLatest = std::int64_t{1} << 61U;
 
-/// Returns an event with the times of the first two columns, or nothing if it has no end or impossible times.
+/// Returns an event whose start and end are in the first two columns. Returns nothing if the end is missing
+/// or a time is impossible.
 std::optional<TraceEvent> event_of(const Row& row) {
   const auto start = row.number(0);
   const auto end = row.number(1);
@@ -212,7 +217,7 @@ std::optional<TraceEvent> event_of(const Row& row) {
   return TraceEvent{.start_ns = *start, .end_ns = *end};
 }
 
-/// Collects the events of one report.
+/// A reader that collects the events of one report.
 class ReportReader {
  public:
   explicit ReportReader(const ReportTables& tables) : tables_(tables) {}
@@ -251,7 +256,7 @@ class ReportReader {
       event->thread = row.number(4).value_or(-1);
       const auto text = row.text(2);
       std::string_view name = text ? *text : name_of(row.number(3));
-      // emit_nvtx adds more behind a comma: "aten::mm, seq = 5, op_id = 12".
+      // emit_nvtx appends numbers to the name: "aten::mm, seq = 5, op_id = 12".
       constexpr std::string_view kSequence = ", seq = ";
       if (const auto at = name.find(kSequence); at != std::string_view::npos)
         event->sequence = leading_number<std::int64_t>(name.substr(at + kSequence.size())).value.value_or(-1);

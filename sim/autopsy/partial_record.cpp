@@ -1,6 +1,6 @@
-// Reads what a record of only some ranks tells: how long each recorded rank computes and waits in a step, how
-// long its passes take, and whether its list is the one that was meant. A replay and its causes need all
-// ranks, so recording_of() refuses such a record, and this file is used instead.
+// Describes a recording that lacks some ranks. It finds how long each recorded rank computes and waits in a
+// step, and how long its passes take. It also compares the rank's list with the expected one. A replay needs
+// all ranks, so recording_of() rejects such a recording, and this file is used instead.
 //
 //   rank 0   0F0 0F1 |......| 0B0 0F2 |...| 0B1      busy: passes; idle: between two passes of one step
 //   rank 1   (no record)
@@ -34,7 +34,7 @@ namespace {
 
 constexpr std::int64_t kMostListed = 8;
 
-/// The stages that some rank runs, and the stages that the record proves to exist.
+/// The stages that the recorded ranks run, and the stages that must exist according to the record.
 struct SeenStages {
   std::set<std::int32_t> run;
   std::int32_t count = 0;  ///< the largest stage that is named, plus 1
@@ -45,7 +45,7 @@ SeenStages seen_stages(const std::vector<RecordedRow>& rows) {
   for (const RecordedRow& row : rows) {
     for (const Action& action : row.actions) {
       if (has_weight_version(action.kind)) seen.run.insert(action.stage);
-      // A stage that sends activations or receives gradients has a stage behind it.
+      // A stage that sends activations or receives gradients has a next stage.
       const bool has_next =
           action.kind == ActionKind::send_forward || action.kind == ActionKind::recv_backward;
       seen.count = std::max({seen.count, action.stage + (has_next ? 2 : 1), action.peer + 1});
@@ -73,7 +73,7 @@ std::string text_of_row(const RecordedRow& row) {
   return text;
 }
 
-/// Compares the passes of the rank's first step with its list in the program that was meant.
+/// Compares the passes in the first step of the rank with its list in the expected program.
 void compare_list(PartialRank& rank, const RankRows& rows, std::size_t first_step, const Program& meant) {
   if (rank.rank >= meant.rank_count()) return;
   std::vector<std::string> ran;
@@ -84,7 +84,7 @@ void compare_list(PartialRank& rank, const RankRows& rows, std::size_t first_ste
   for (const Action& action : meant.ranks[static_cast<std::size_t>(rank.rank)]) {
     if (has_weight_version(action.kind)) listed.push_back(to_text(action));
   }
-  // An overlapped pair is written with its mark, which a recorded row does not have.
+  // In a program, an overlapped pair is written with a mark, which a recorded row does not have.
   const auto [at, expected] = std::ranges::mismatch(ran, listed);
   rank.as_meant = at == ran.end() && expected == listed.end();
   if (*rank.as_meant) return;
@@ -154,7 +154,7 @@ PartialRecord partial_record(const std::vector<RecordedRow>& rows, std::int64_t 
                              const Program* meant) {
   PartialRecord record{.world_size = world_size};
   const auto of_rank = rows_by_rank(rows);
-  // A number of ranks that does not count the recorded ones is not that of the job.
+  // If the stated number of ranks does not include all recorded ranks, it is wrong and is ignored.
   if (!of_rank.empty() && world_size <= of_rank.rbegin()->first) record.world_size = 0;
   for (const auto& [rank, list] : of_rank) record.ranks.push_back(rank_of_rows(rank, list, meant));
   for (std::int64_t rank = 0; rank < std::min<std::int64_t>(record.world_size, kMostNumber); ++rank) {

@@ -4,8 +4,9 @@
 //   {"1": {"total": 140.0, "memory": 40.0, "fwd_start": [0, 10, 68], "fwd_end": [10, 20, 78], "bwd_start":
 //   [..], ..}}
 //
-// Pass k is that of microbatch k, or of fwd_minibatch[k] and fwd_chunk[k] if they are there. `wgrad_start`
-// says that backward passes are split. Tests: tests/sim/traces_test.cpp.
+// Pass k belongs to microbatch k. If the dump has fwd_minibatch and fwd_chunk, it belongs to microbatch
+// fwd_minibatch[k] and chunk fwd_chunk[k]. If the dump has `wgrad_start`, backward passes are split. Tests:
+// tests/sim/traces_test.cpp.
 
 #include "sim/autopsy/trace_formats.hpp"
 
@@ -39,7 +40,7 @@ using Fault = tl::unexpected<std::string>;
 
 /// The layout of the job's ranks and stages, from config.json.
 struct PrimusLayout {
-  std::int64_t stages = 0;  // ranks of a pipeline; 0: as many as there are dumps
+  std::int64_t stages = 0;  // number of ranks of a pipeline; 0 means the number of dumps
   std::int64_t chunks = 1;
   std::int64_t world = 0;
 };

@@ -1,13 +1,13 @@
-// Combines a recorded step with the lowered program that ran. The graph of causes is that of the list
-// walk. Its channels depend on the reading, which is an assumption about how ranks wait. In the reading
-// `batched`, a rank posts its messages together:
+// Combines a recorded step with the lowered program that ran. The graph of causes is that of the list walk.
+// Its channels depend on an assumption about how ranks wait (Waiting). Under `batched`, a rank posts all
+// messages between two actions together:
 //
 //   rank 0   0F1 |0SEND_F1 0RECV_B0|.......| 0B0     a message starts when both of its groups are posted,
 //   rank 1       1F0 |1SEND_B0 1RECV_F1| 1F1         and an action waits for all messages of its group
 //
-// What is not recorded is estimated. A message starts at its producer's end unless its SEND was recorded
-// later. It has arrived when its RECV ends, if the consumer waited for it. Otherwise its arrival is not
-// known, and it takes as long as the quickest message of the same two ranks. Tests:
+// Missing times are estimated. A message starts when its producer ends, unless its recorded SEND starts
+// later. If the consumer waited for the message, it arrived when its RECV ended. Otherwise its arrival is not
+// known, and it takes as long as the quickest message between the same two ranks. Tests:
 // tests/sim/autopsy_test.cpp.
 
 #include "sim/autopsy/autopsy.hpp"
@@ -86,8 +86,8 @@ class RecordedTimes {
   Ns start(std::int32_t position) const { return start_[index(position)]; }
   Ns end(std::int32_t position) const { return end_[index(position)]; }
   Ns duration(std::int32_t position) const { return end(position) - start(position); }
-  /// Returns the start of a message or collective. Returns nothing if no rank has recorded it. It then starts
-  /// as soon as its causes allow.
+  /// Returns the start of a message or collective. Returns nothing if no rank has recorded it. Such a message
+  /// starts as soon as its causes allow.
   std::optional<Ns> message_start(std::size_t id) const {
     if (send_[id] == nullptr && recv_[id] == nullptr && !is_joined_[id]) return std::nullopt;
     return message_start_[id];
@@ -231,7 +231,7 @@ class RecordedTimes {
     std::vector<bool> is_known(flat_.messages.size(), false);
     std::map<std::pair<std::int32_t, std::int32_t>, Ns> quickest;
     Ns quickest_of_all = std::numeric_limits<Ns>::max();
-    // A link is taken to be equally quick in both directions.
+    // A link is assumed to be equally fast in both directions.
     const auto pair_of = [](const FlatMessage& message) {
       return std::pair<std::int32_t, std::int32_t>(std::minmax(message.from_rank, message.to_rank));
     };
@@ -246,7 +246,7 @@ class RecordedTimes {
       // time, so its latency is not known.
       if (ended <= busy_until || ended < message_start_[id]) continue;
       latency_[id] = ended - message_start_[id];
-      // If no RECV was recorded, the consumer may have waited for another message.
+      // Without a recorded RECV, it is not known if the consumer waited for this message or for another one.
       is_known[id] = recv_[id] != nullptr;
       const auto [entry, is_new] = quickest.try_emplace(pair_of(message), latency_[id]);
       entry->second = std::min(entry->second, latency_[id]);
@@ -281,21 +281,21 @@ class RecordedTimes {
   Waiting waiting_;
   bool is_rendezvous_ = false;
   std::vector<std::vector<std::int32_t>> groups_;
-  std::vector<Ns> start_;  // by position
+  std::vector<Ns> start_;  // start of each position
   std::vector<Ns> end_;
   std::vector<std::int32_t> unrecorded_;  // positions of STEPs that the step lacks
-  std::vector<std::int32_t> group_;       // by position: the number of the compute group on its rank
-  std::vector<std::int32_t> consumer_;    // by message: the position of the action that waits for it
+  std::vector<std::int32_t> group_;       // number of the compute group on its rank, by position
+  std::vector<std::int32_t> consumer_;    // position of the action that waits for the message, by message
   std::vector<const RecordedAction*> send_;
   std::vector<const RecordedAction*> recv_;
-  std::vector<bool> is_joined_;  // by message: true for a collective that a rank has recorded
+  std::vector<bool> is_joined_;  // true for each collective that a rank has recorded, by message
   std::vector<Ns> message_start_;
   std::vector<Ns> latency_;
   Posts posts_;
 };
 
 /// Sets the lag of each node in the cause graph: the time from its latest input to its recorded start.
-/// Returns the sum of the lags' absolute values. It does not count nodes that wait for nothing.
+/// Returns the sum of the absolute values of the lags. Nodes without inputs do not count.
 Ns take_lags(CausedRun& run, const RecordedTimes& times) {
   const CauseGraph& graph = run.graph;
   run.costs.lag.assign(graph.size(), 0);
@@ -344,7 +344,8 @@ Program program_of(const Recording& recording, const RecordedStep& step) {
   Program program{.schedule = "recorded", .microbatches = recording.microbatches};
   program.ranks.resize(step.lists.size());
   program.placement.stages.resize(index(recording.stages));
-  std::vector<std::map<std::int32_t, std::int32_t>> rank_of(index(recording.stages));  // by microbatch
+  std::vector<std::map<std::int32_t, std::int32_t>> rank_of(
+      index(recording.stages));  // the rank that runs the stage for each microbatch
   for (std::size_t rank = 0; rank < step.lists.size(); ++rank) {
     for (const RecordedAction& recorded : step.lists[rank]) {
       if (!is_compute(recorded.action.kind)) continue;
@@ -424,8 +425,8 @@ class CopySpans {
   std::vector<Ns> last_;
 };
 
-/// Replaces the costs of compute actions by means over all actions of the same kind. If `of_stage` is true,
-/// means are over one kind on one stage and rank.
+/// Replaces the duration of each compute action by the mean of all actions of the same kind. If `of_stage` is
+/// true, only actions of the same kind, stage and rank count.
 void take_means(CausedRun& run, bool of_stage) {
   std::map<std::pair<std::vector<ActionKind>, std::vector<std::int32_t>>, std::pair<Ns, std::int64_t>> sums;
   const auto key = [&](CauseNode node) {
@@ -469,7 +470,7 @@ CopyTimes replayed_times(const Recording& recording, const RecordedRun& run, Rep
                     .durations = run.caused.durations,
                     .costs = run.caused.costs};
   for (CauseNode node = 0; node < changed.graph.size(); ++node) {
-    // The first actions of a copy keep their recorded starts. No other action starts before its latest cause.
+    // Actions without inputs keep their recorded starts. No other action starts before its latest cause.
     const bool begins = changed.graph.first_input[node] == changed.graph.first_input[node + 1];
     Ns& lag = changed.costs.lag[node];
     lag = begins || how == Replayed::as_recorded ? std::max<Ns>(0, lag) : 0;

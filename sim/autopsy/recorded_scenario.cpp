@@ -1,6 +1,7 @@
-// Writes the recorded costs as a scenario: a duration for each stage and microbatch, which is the median over
-// the steps, the host's gaps as overhead, and the latency of messages. If messages of one pair of ranks take
-// longer than those of another, each pair has a link of its own. Tests: tests/sim/autopsy_test.cpp.
+// Writes the recorded costs as a scenario. It has a duration for each stage and microbatch, which is the
+// median over the steps. It also has the gaps of the host as overhead, and the latency of messages. If some
+// pairs of ranks have slower messages than others, each pair gets its own link. Tests:
+// tests/sim/autopsy_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -36,7 +37,7 @@ using Durations = std::map<std::pair<std::int32_t, std::int32_t>, std::vector<Ns
 
 struct RecordedDurations {
   std::map<ActionKind, Durations> of_kind;
-  std::map<std::int32_t, std::vector<Ns>> pairs;  // by stage
+  std::map<std::int32_t, std::vector<Ns>> pairs;  // durations of the overlapped pairs of each stage
 };
 
 RecordedDurations durations_of(const Recording& recording) {
@@ -64,10 +65,11 @@ Ns mean_duration(const std::vector<Ns>& values) {
   return values.empty() ? 0 : sum / std::ssize(values);
 }
 
-/// Returns the durations of a stage as text: one value, or a list with one value for each microbatch. A
-/// microbatch that occurs only in overlapped pairs gets half of a pair's duration. If `means` is true, the
-/// list has one mean for each copy of the pipeline, because one copy may have a slow rank. Microbatch m
-/// belongs to copy m mod `copies`, and a scenario repeats a list that is shorter than its microbatches.
+/// Returns the durations of a stage as text. The text is one value, or a list with one value for each
+/// microbatch. A microbatch that occurs only in overlapped pairs gets half of a pair's duration. If `means`
+/// is true, the list has one mean for each copy of the pipeline, because one copy may have a slow rank. A
+/// list of this length is enough: microbatch m belongs to copy m mod `copies`, and a scenario repeats a short
+/// list.
 std::string stage_durations(const RecordedDurations& all, ActionKind kind, std::int32_t stage,
                             std::int32_t microbatches, std::int32_t copies, bool means) {
   const auto found = all.of_kind.find(kind);
@@ -113,8 +115,7 @@ std::string durations_key(const Recording& recording, const RecordedDurations& a
   return fmt::format("    {}: [{}]\n", key, fmt::join(stages, ", "));
 }
 
-/// Returns, for each stage, the mean time that passes from the latest cause of an action to the start of the
-/// action.
+/// Returns the mean gap of each stage. A gap is the time from the latest cause of an action to its start.
 std::vector<Ns> host_gaps(const Recording& recording, const std::vector<RecordedRun>& runs) {
   std::vector<std::vector<Ns>> gaps(index(recording.stages));
   for (const RecordedRun& run : runs) {
@@ -177,8 +178,7 @@ std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies_of_pairs(const std
 }
 
 /// Returns true if, in a cluster with one link for each pair of ranks, the messages of each pair would use
-/// the pair's own link. This can fail, because messages take the quickest route, which may lead over other
-/// ranks.
+/// this pair's link. Returns false if a route over other ranks would be quicker for some pair.
 bool take_own_links(const std::map<std::pair<std::int32_t, std::int32_t>, Ns>& of_pairs,
                     const Recording& recording, Ns between_copies) {
   ClusterBuilder builder("recorded");
@@ -195,8 +195,9 @@ bool take_own_links(const std::map<std::pair<std::int32_t, std::int32_t>, Ns>& o
 }
 
 /// Returns the cluster as text. It has a link for each pair of ranks that exchange messages. All links have
-/// one latency if the pairs are alike, if the user wants means, or if a pair would not use its own link. The
-/// first ranks of the copies are joined as well, because a cluster must have a route between all its devices.
+/// the same latency if the pairs differ little, if the user wants means, or if a pair would not use its own
+/// link. Additional links join the first ranks of the copies, because a cluster must have a route between any
+/// two devices.
 std::string cluster_part(const Recording& recording, const std::vector<RecordedRun>& runs, Waiting waiting,
                          bool means) {
   const Ns latency = latency_of(runs, waiting);

@@ -3,7 +3,7 @@
 //
 //   rank 0: stage 0   rank 1: stage 0   rank 2: stage 1   rank 3: stage 1     ranks 0, 2 and ranks 1, 3
 //
-// Both ends of a bidirectional schedule hold the same stages, too. They are no copies, because neither has
+// Both ends of a bidirectional schedule hold the same stages, too. They are not copies, because no rank runs
 // all microbatches of its stages. Tests: tests/sim/autopsy_test.cpp.
 
 #include "sim/autopsy/recording.hpp"
@@ -59,8 +59,8 @@ void number_steps(std::vector<RecordedRow>& rows) {
 
 /// The stages and microbatches of each rank in one step.
 struct Holdings {
-  std::map<std::int64_t, std::set<std::int32_t>> stages;        // by rank
-  std::map<std::int64_t, std::set<std::int32_t>> microbatches;  // by rank
+  std::map<std::int64_t, std::set<std::int32_t>> stages;        // stages of each rank
+  std::map<std::int64_t, std::set<std::int32_t>> microbatches;  // microbatches of each rank
   std::map<std::int64_t, std::map<std::int32_t, std::set<std::int32_t>>> forwards;
 };
 
@@ -115,7 +115,7 @@ void find_copies(std::vector<RecordedRow>& rows) {
   const auto held = holdings_of(rows);
   if (!held) return;
   const auto copies = copies_of(*held);
-  std::map<std::int64_t, std::int64_t> copy_of;  // by rank
+  std::map<std::int64_t, std::int64_t> copy_of;  // copy to which each rank belongs
   for (std::size_t copy = 0; copy < copies.size(); ++copy) {
     for (const std::int64_t rank : copies[copy]) copy_of[rank] = static_cast<std::int64_t>(copy);
   }
@@ -132,7 +132,8 @@ void find_copies(std::vector<RecordedRow>& rows) {
   }
 }
 
-/// Returns the names of the job's ranks. Returns an error if the copies have different numbers of ranks.
+/// Returns the names of the job's ranks. Returns an error if the copies of the pipeline have different
+/// numbers of ranks.
 tl::expected<std::vector<RankName>, std::string> named_ranks(const std::vector<RecordedRow>& rows) {
   std::map<std::int64_t, std::vector<std::int64_t>> ranks_of;
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
@@ -156,7 +157,7 @@ tl::expected<std::vector<RankName>, std::string> named_ranks(const std::vector<R
   return names;
 }
 
-/// Returns the compute actions that a step has, as (rank of the job, action).
+/// Returns the compute actions of a step. Each has the number of its rank in the job.
 std::set<std::pair<std::size_t, Action>> recorded_passes_of(const RecordedStep& step) {
   std::set<std::pair<std::size_t, Action>> passes;
   for (std::size_t rank = 0; rank < step.lists.size(); ++rank) {
@@ -197,8 +198,8 @@ void leave_out_incomplete(Recording& recording) {
       most < left_out.size() ? ", .." : ""));
 }
 
-/// Returns the name of the first pass that a whole pipeline has and the first step lacks. Returns nothing
-/// if no pass is missing.
+/// Returns the name of the first pass that is missing in the first step. Returns nothing if the step has all
+/// passes of the pipeline.
 std::optional<std::string> missing_pass(const Recording& recording) {
   std::set<StageUnit> forwards;
   std::set<StageUnit> backwards;

@@ -17,8 +17,10 @@ namespace penstock {
 
 /// One recorded action or overlapped group. Its numbers are those that the file states.
 struct RecordedRow {
-  std::optional<std::int64_t> step{};  ///< absent: a repeated action begins the next step of its rank
-  std::optional<std::int64_t> copy{};  ///< copy of the pipeline; absent: found from the stages of the ranks
+  std::optional<std::int64_t>
+      step{};  ///< number of the step; if absent, a repeated action begins the next step of its rank
+  std::optional<std::int64_t>
+      copy{};  ///< copy of the pipeline; if absent, it is found from the stages of the ranks
   std::int64_t rank = 0;
   std::vector<Action> actions{};
   Ns start_ns = 0;
@@ -43,7 +45,7 @@ struct RecordedStep {
   friend bool operator==(const RecordedStep&, const RecordedStep&) = default;
 };
 
-/// The names of a rank in the recorded files: its pipeline copy, and its rank in this copy.
+/// The name of a rank in the recorded files: its pipeline copy, and its rank in this copy.
 struct RankName {
   std::int64_t copy = 0;
   std::int64_t rank = 0;
@@ -57,11 +59,12 @@ struct RankName {
 struct Recording {
   std::int32_t copies = 1;
   std::int32_t stages = 0;
-  std::int32_t microbatches = 0;  ///< of all copies
-  std::vector<RankName> names{};  ///< by rank of the job
+  std::int32_t microbatches = 0;  ///< number of microbatches of all copies together
+  std::vector<RankName> names{};  ///< name of each rank of the job
   std::vector<RecordedStep> steps{};
-  std::optional<Ns> clock_error_ns{};  ///< present if clocks were put together
-  bool has_transfers = false;          ///< true if SENDs or RECVs were recorded
+  std::optional<Ns>
+      clock_error_ns{};        ///< error of the ranks' clocks; present if they were converted to one clock
+  bool has_transfers = false;  ///< true if SENDs or RECVs were recorded
   std::vector<std::string> notes{};
 
   std::int32_t rank_count() const { return static_cast<std::int32_t>(names.size()); }
@@ -86,8 +89,8 @@ std::string text_in_copy(const Action& action, std::int32_t copies);
 
 /// The result of align_clocks(): the remaining error, and notes.
 struct AlignedClocks {
-  std::optional<Ns> error_ns{};      ///< largest error of a clock; absent if the clocks were left as they are
-  std::vector<std::string> notes{};  ///< a line for each clock that was moved
+  std::optional<Ns> error_ns{};      ///< largest error of a clock; absent if no clock was changed
+  std::vector<std::string> notes{};  ///< one line for each clock that was changed
 };
 
 /// Computes the offsets between the ranks' clocks from the messages that they exchanged, and moves the

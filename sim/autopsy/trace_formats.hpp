@@ -24,8 +24,7 @@ inline constexpr std::size_t kLargestTrace = std::size_t{1} << 30U;
 inline constexpr std::size_t kLargestDump = std::size_t{1} << 27U;
 
 /// Returns the content of a file, or of standard input if the path is "-", decompressed if it is a gzip file.
-/// The message of an error begins with
-/// `name`. Errors: the file cannot be read, is too large, or is a damaged gzip file.
+/// Fails if the file cannot be read, is too large, or is a damaged gzip file. The error begins with `name`.
 tl::expected<std::string, std::string> read_trace_file(const std::filesystem::path& path,
                                                        std::string_view name);
 
@@ -35,22 +34,22 @@ tl::expected<std::string, std::string> read_trace_file(const std::filesystem::pa
 //     23,0,0,0F0,48926,112385
 //     23,0,0,0SEND_F0,112387,112767
 //
-// `step` and `copy` may be left out. In place of `action` there may be `kind`, `stage` and `microbatch`. The
-// unit of the times is in the header: ns, us, ms or s.
+// The columns `step` and `copy` may be missing. The columns `kind`, `stage` and `microbatch` may replace
+// `action`. The header states the unit of the times: ns, us, ms or s.
 
 /// The rows that were read from one or several files, and notes on rows that were left out.
 struct RecordedRows {
   std::vector<RecordedRow> rows;
   std::vector<std::string> notes;
-  std::int64_t world_size = 0;  ///< ranks of the job, as the files state; 0 if they do not
+  std::int64_t world_size = 0;  ///< number of ranks of the job as the files state it; 0 if they do not
 };
 
 /// Reads a table of events. Leaves out rows whose action is a word, such as "optimizer", and counts them in
 /// a note. Errors have the form "FILE:LINE: expected ..., got ...".
 tl::expected<RecordedRows, std::string> read_events(std::string_view text, std::string_view file);
 
-/// Returns a recording in the form of events.csv, with times in nanoseconds. read_events() reads the same
-/// recording from it.
+/// Returns a recording in the format events.csv, with times in nanoseconds. If read_events() reads this text,
+/// it returns the same recording.
 std::string events_to_csv(const Recording& recording);
 
 // Reads the schedule dumps of Primus: config.json, and a rank_N.json for each rank. A rank's file has the
@@ -77,27 +76,27 @@ struct TraceBlock {
   bool is_backward = false;
   Ns start_ns = 0;
   Ns end_ns = 0;
-  std::vector<std::int64_t>
-      sequence_numbers{};  ///< of its operators; a backward pass shares them with its forward
+  /// Sequence numbers of the block's operators; a backward pass has the same ones as its forward pass.
+  std::vector<std::int64_t> sequence_numbers{};
 };
 
 /// The division of a GPU's time into three parts: computation, exposed communication, and idle time. Their
 /// sum is the window.
 struct GpuWindow {
-  Ns window_ns = 0;         ///< from the first to the last kernel
-  Ns compute_ns = 0;        ///< at least one kernel computes
-  Ns exposed_ns = 0;        ///< a kernel communicates and none computes
-  Ns idle_ns = 0;           ///< no kernel runs
-  Ns communication_ns = 0;  ///< a kernel communicates
+  Ns window_ns = 0;         ///< time from the start of the first kernel to the end of the last one
+  Ns compute_ns = 0;        ///< time in which at least one kernel computes
+  Ns exposed_ns = 0;        ///< time in which a kernel communicates and none computes
+  Ns idle_ns = 0;           ///< time in which no kernel runs
+  Ns communication_ns = 0;  ///< time in which a kernel communicates
 };
 
 /// The contents of the trace of one rank.
 struct RankTrace {
   std::int64_t rank = 0;
   std::vector<RecordedRow> rows;   ///< actions of the ranges "PP:0F0"; empty if the trace has none
-  std::vector<TraceBlock> blocks;  ///< used if there are no ranges
+  std::vector<TraceBlock> blocks;  ///< blocks of operators; used if there are no ranges
   std::optional<GpuWindow> gpu{};
-  std::int64_t world_size = 0;  ///< ranks of the job; 0 if the trace does not say
+  std::int64_t world_size = 0;  ///< number of ranks of the job; 0 if the trace does not state it
 };
 
 /// Returns one line about the use of a rank's GPU: computation, exposed communication, and idle time.
@@ -110,16 +109,16 @@ bool is_kineto(std::string_view text);
 /// in the name of the file. Errors have the form "FILE: expected ..., got ...".
 tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::string_view file);
 
-/// Joins the traces of all ranks into one table of rows. Blocks become actions. In this case, rank r holds
-/// stage r, also if it is the only trace of a job with more ranks. A backward pass gets the microbatch of the
-/// forward pass with the same sequence numbers.
+/// Joins the traces of all ranks into one table of rows. Blocks become actions. Then rank r holds stage r,
+/// even if the job has more ranks than there are traces. A backward pass gets the microbatch of the forward
+/// pass with the same sequence numbers.
 tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> traces);
 
 /// Returns the number that follows the word "rank" in the name of a file, such as 3 in
 /// "trace_rank_3.json.gz". Returns nothing if there is none.
 std::optional<std::int64_t> rank_in_name(std::string_view file);
 
-// Reads reports of Nsight Systems, one file a rank (nsys export --type sqlite).
+// Reads reports of Nsight Systems (nsys export --type sqlite). There is one file for each rank.
 
 /// Returns true if a file begins as SQLite files do.
 bool is_sqlite(std::string_view bytes);
@@ -158,7 +157,7 @@ struct TraceEvents {
 
 /// Adds an event of the host. Its name decides if it is a range or an operator.
 void add_host_event(TraceEvents& events, TraceEvent event, std::string_view name);
-/// Adds a kernel of a GPU. Its name says whether it communicates.
+/// Adds a kernel of a GPU. Its name decides if it communicates or computes.
 void add_kernel(TraceEvents& events, TraceEvent kernel, std::string_view name);
 
 /// Returns the trace of a rank. It has a row for each range of an action. If the trace has no such ranges, it
@@ -175,15 +174,15 @@ std::vector<TraceBlock> blocks_of(TraceEvents& events);
 // Reads dumps of PyTorch's flight recorder. A dump says which operations a rank has posted to its process
 // groups, and which of them have completed. autopsy.hpp finds the pipeline action that is missing.
 
-/// One SEND or RECV of a rank.
+/// One SEND or RECV that a rank posted.
 struct PostedMessage {
   bool is_send = false;
-  std::int64_t peer = 0;  ///< rank of the world
+  std::int64_t peer = 0;  ///< the other rank, by its number in the job
   bool completed = false;
   std::string sizes;  ///< sizes of the tensor, as text
 };
 
-/// One collective of a rank.
+/// One collective that a rank posted.
 struct PostedCollective {
   std::string group;
   std::int64_t sequence = 0;
@@ -194,8 +193,9 @@ struct PostedCollective {
 /// The flight recorder's dump of one rank. Entries are in the order in which the rank posted them.
 struct RankDump {
   std::int64_t rank = 0;
-  bool lost_beginning = false;        ///< true if the ring buffer has dropped its first entries
-  std::vector<std::int64_t> group{};  ///< world ranks of the group of its messages; empty if not stated
+  bool lost_beginning = false;  ///< true if the ring buffer has dropped its first entries
+  /// Ranks in the process group of its messages, by their numbers in the job; empty if not stated.
+  std::vector<std::int64_t> group{};
   std::vector<PostedMessage> messages{};
   std::vector<PostedCollective> collectives{};
 };

@@ -38,12 +38,12 @@ namespace penstock {
 
 namespace {
 
-/// The root mean square error of the predicted ratios of two configurations' step times. `pairs` is the
-/// number of measured pairs from which it is computed.
+/// The root mean square error of predicted ratios of step times. A ratio is that of two configurations.
+/// `pairs` is the number of measured pairs from which the error is computed.
 struct RatioError {
   double deviation = 0;
   std::size_t pairs = 0;
-  std::string of;  ///< the class of the pairs, or "all classes"
+  std::string of;  ///< the class of the pairs, or "all classes" if the pairs of all classes are used
 };
 
 /// Returns the error of predicted ratios for the pairs of one class. If the class has fewer than three pairs,

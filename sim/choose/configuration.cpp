@@ -36,10 +36,10 @@ namespace {
 /// The largest number of actions that one search for an order may place, summed over its passes. A pass of
 /// the search places each action of the program once. Placing so many actions takes about 0.15 s.
 constexpr std::int64_t kSearchedActions = 5'000'000;
-/// The smallest number of passes for which an order is searched. With fewer passes, the first eight
-/// searches would not have four passes each (schedules/search/synthesis.cpp). Only rules of a table would
-/// then be tried. For such long orders, the fixed pattern of the schedule is used instead, and its gaps are
-/// filled according to the costs.
+/// The smallest number of passes for which an order is searched. A search with fewer passes would only try
+/// the rules of a table, because its first eight searches need four passes each
+/// (schedules/search/synthesis.cpp). For such a long order, the fixed pattern of the schedule is used
+/// instead. Its gaps are filled according to the costs.
 constexpr std::int64_t kLeastPasses = 32;
 
 /// Returns the number of passes of the search for a schedule's order of actions. Longer orders get fewer
@@ -61,8 +61,7 @@ std::vector<std::string> default_tuned_schedules() {
 }
 
 std::vector<std::string> default_tuned_schedules(const Architecture& model) {
-  // A smaller output layer takes the place of a few layers of the last stage, and other schedules are as
-  // fast.
+  // A smaller output layer only replaces a few layers of the last stage, so other schedules are as fast.
   constexpr std::int64_t kLargeOutputLayers = 4;
   std::vector<std::string> schedules = default_tuned_schedules();
   const auto layers = static_cast<std::int64_t>(model.layers.size());
@@ -256,8 +255,8 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   return overrides;
 }
 
-// The search stores the best configuration for each value of each choice. All values are numbered, so a
-// configuration with fifteen choices has fifteen numbers:
+// The search stores the best configuration for each value of each choice. All values of all choices have
+// different numbers, so a configuration with fifteen choices has fifteen numbers:
 //
 //     tensor 8 -> 0, context 1 -> 1, .. offload 0 -> 14;  the next one: tensor 4 -> 15, context 1 -> 1, ..
 

@@ -66,7 +66,8 @@ struct TuneChoices {
   std::vector<std::int32_t> micro_batch_size{};
   std::vector<LayerRecompute> recompute{};
   std::vector<std::int32_t> sharding{};
-  /// Percentages. Other ones than 0 need the connection of devices to their hosts (Scenario::host).
+  /// The percentages of offloaded activations. Values other than 0 require a connection of devices to their
+  /// hosts (Scenario::host).
   std::vector<std::int32_t> offload{};
 };
 
@@ -84,7 +85,7 @@ struct TuneRequest {
   /// iterations.
   Scenario base;
   std::int64_t global_batch_size = 1;
-  std::vector<std::int32_t> nodes{};  ///< numbers of nodes to try; empty: all nodes of the cluster
+  std::vector<std::int32_t> nodes{};  ///< numbers of nodes to try; if empty, all nodes of the cluster
   std::vector<std::string> schedules = default_tuned_schedules();
   std::vector<LayerSplit> layer_splits = default_layer_splits();
   TuneChoices choices{};
@@ -117,7 +118,7 @@ std::string recompute_text(const TuneRequest& request, LayerRecompute recompute)
 /// if all devices are of one kind.
 std::vector<DeviceKind> kinds_in_order(const TuneRequest& request, GroupOrder order);
 /// Assigns the devices of the request to the ranks of a workload that has the configuration's choices.
-/// Changes nothing if all devices are of one kind. Error: the error of place_kinds().
+/// Changes nothing if all devices are of one kind. Returns the error of place_kinds().
 std::optional<std::string> choose_devices(Workload& work, const TuneRequest& request,
                                           const Configuration& configuration);
 /// Returns the bytes that a configuration may use of the largest kind of device, or the largest `Bytes` if no
@@ -126,7 +127,8 @@ Bytes usable_of(const TuneRequest& request);
 /// Returns the bytes by which the usable memory of a device is smaller than `largest`, the result of
 /// usable_of(). If the device has no limit and others have one, the result is far below 0.
 Bytes smaller_by(const DeviceType& device, Bytes largest);
-/// Returns true if the search may offload activations to hosts: the scenario states their connection.
+/// Returns true if the search may offload activations to hosts. This is the case if the scenario states the
+/// connection of devices to their hosts.
 bool may_offload(const TuneRequest& request);
 /// Returns the percentage of offloaded activations as scenarios state it: none, or a share such as 0.5.
 std::string offload_text(std::int32_t percentage);

@@ -65,8 +65,8 @@ Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   shape.sharding.reset();
   shape.gather = Gather::microbatch;
   shape.microbatches = microbatches;
-  // Ranks with equal times of STEP end at the same time with and without a barrier before it. If the output
-  // layer is divided, ranks have different numbers of stages, and the rounded times of STEP may differ.
+  // A barrier before STEP has no effect if STEP takes equally long on all ranks. If the output layer is
+  // divided, ranks have different numbers of stages, so the rounded times of their STEPs may differ.
   shape.barrier |= divides_output(extra_stages_of(scenario.schedule));
   return generate(scenario.schedule, shape);
 }
@@ -122,7 +122,7 @@ tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
   // For M >= 2 K, most programs that differ only in M have the same outline.
   // If the output layer is divided, the first stage stores up to two microbatches more than K.
   const std::int32_t further = divides_output(extra_stages_of(configuration.schedule)) ? 2 : 0;
-  // Offloaded activations are spread over all microbatches, so a shorter program offloads other ones.
+  // Offloaded activations are spread over all microbatches, so a shorter program offloads other activations.
   const std::int32_t microbatches =
       configuration.offload > 0
           ? configuration.microbatches
@@ -133,8 +133,8 @@ tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
   const Scenario scenario = scenario_of(request_, configuration);
   auto program = constructed(scenario, microbatches);
   if (!program && microbatches < configuration.microbatches) {
-    // Some schedules accept M but refuse the smaller number. With groups of 6 on 4 ranks, M = 24 is valid but
-    // 8 is not.
+    // Some schedules accept M but refuse the smaller number. For example, with groups of 6 on 4 ranks, M = 24
+    // is valid but M = 8 is not.
     key = key_of(configuration);
     if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
     program = constructed(scenario, configuration.microbatches);
@@ -166,7 +166,7 @@ void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProg
 tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::program(
     const Configuration& configuration) {
   // The mutex is not locked while a program is made. In rare cases, two threads make the same program, which
-  // does no harm.
+  // only costs time.
   const Key key = key_of(configuration);
   if (auto known = found(key)) return known;
   auto program = made(request_, configuration);
@@ -331,7 +331,7 @@ std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfigur
 
 /// The figures of several configurations, or an error message.
 struct FoundFigures {
-  std::vector<std::int64_t> figures{};  // empty if the work was stopped
+  std::vector<std::int64_t> figures{};  // figures of the configurations; empty if the work was stopped
   std::string error{};
 };
 

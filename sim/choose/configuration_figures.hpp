@@ -34,10 +34,10 @@ namespace penstock {
 
 /// A compiled program, which runs with any costs and on any links.
 struct TunedProgram {
-  Program program;  ///< only compute actions, unless `is_lowered`
+  Program program;  ///< the program; it has only compute actions unless `is_lowered` is true
   bool is_lowered = false;
   ChannelOptions channels;
-  TurnTape turns;  ///< if `is_lowered`, only `turns.tape` is filled in
+  TurnTape turns;  ///< the tape of the program; if `is_lowered` is true, only `turns.tape` is filled in
 };
 
 /// A cache of programs, by schedule, stages, virtual stages, microbatches and offload. If a schedule searches
@@ -47,8 +47,8 @@ class ProgramLibrary {
   explicit ProgramLibrary(TuneRequest request) : request_(std::move(request)) {}
 
   /// Returns the outline of the configuration's program: the moments at which each rank stores most. Must not
-  /// be called from two threads at once. Error: the schedule refuses the configuration because of an option
-  /// of the scenario.
+  /// be called from two threads at once. Returns an error if the schedule refuses the configuration because
+  /// of an option of the scenario.
   tl::expected<const ScheduleOutline*, std::string> outline(const Configuration& configuration);
 
   /// Returns the configuration's program. May be called from any thread. A program that was not used for a
@@ -92,7 +92,7 @@ std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedC
 std::vector<std::int64_t> fullest_ranks(const TunedProgram& tuned,
                                         std::span<const PricedConfiguration> priced);
 
-// A configuration for figures_of_all(), with its costs.
+// One configuration of a call of figures_of_all(), with its costs.
 
 struct AskedConfiguration {
   Configuration configuration;
@@ -104,8 +104,8 @@ struct AskedConfiguration {
 using FiguresOfProgram = std::vector<std::int64_t> (*)(const TunedProgram&,
                                                        std::span<const PricedConfiguration>);
 
-/// Returns one figure for each configuration, in the order of `asked`. Uses all cores. Returns an empty
-/// list if `stopped` returns true before the end. Errors: the errors of ProgramLibrary::program().
+/// Returns one figure for each configuration, in the order of `asked`. Uses all cores. Returns an empty list
+/// if `stopped` returns true before the end. Returns the errors of ProgramLibrary::program().
 tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<AskedConfiguration> asked,
                                                                     std::shared_ptr<ProgramLibrary> programs,
                                                                     FiguresOfProgram figures_of,
@@ -127,7 +127,7 @@ class SearchedOrders {
       : request_(request), stopped_(std::move(stopped)) {}
 
   /// Returns the figures of a configuration whose costs are `priced`. The result is cached for later
-  /// configurations with the same program key and costs. Returns nothing if the search was stopped. Errors:
+  /// configurations with the same program key and costs. Returns nothing if the search was stopped. Returns
   /// the errors of simulate_scenario().
   tl::expected<std::optional<SearchedFigures>, UserError> of(const Configuration& configuration,
                                                              const PricedConfiguration& priced);

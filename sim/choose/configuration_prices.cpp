@@ -1,5 +1,5 @@
-// Computes the costs of configurations. A space has thousands of configurations, but only a few hundred
-// combinations of those choices on which the cost of a layer depends:
+// Computes the costs of configurations. A space has thousands of configurations, but the cost of a layer
+// depends on only some of the choices. They have only a few hundred combinations:
 //
 //     tensor, context and its exchange, experts and the placement of their group, microbatch, recomputation
 //
@@ -49,14 +49,14 @@ namespace penstock {
 
 namespace {
 
-constexpr double kMostUnits = 4.6e18;  // 2^62: limit of sums in nanoseconds and in bytes
+constexpr double kMostUnits = 4.6e18;  // 2^62, the limit of sums in nanoseconds and in bytes
 
 /// Returns an error message if a sum of times or bytes may exceed 64 bits. Otherwise returns an empty text.
 std::string sum_fault(const PricedConfiguration& priced, const Configuration& configuration) {
   const auto microbatches = static_cast<double>(configuration.microbatches);
   // For each stage and microbatch, the host launches F, B (or I and W), R, and both ends of two messages.
   constexpr double kLaunches = 8;
-  PartSum times;  // nanoseconds
+  PartSum times;  // sums of times in nanoseconds
   PartSum sizes;
   const std::vector<StageCost>& stages = priced.costs.stages;
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -113,7 +113,7 @@ bool holds_all_units(const ScheduleOutline& outline) {
 }
 
 /// Returns the costs with an entry for each of `edges`. The costs of a chain have the bytes that leave each
-/// stage but the last, which sends nothing.
+/// stage except the last one, which sends nothing.
 CostTable with_edges(CostTable chain, const std::vector<StageEdge>& edges) {
   std::vector<EdgeCost> costs;
   costs.reserve(edges.size());
@@ -171,8 +171,8 @@ std::shared_ptr<const Cluster> ConfigurationPrices::unlike_links(const Configura
   return known;
 }
 
-// Requires that work_ has the configuration's choices. The cost of a layer depends on how many NVLink domains
-// a group of devices spans. This number depends on all degrees and on the stages.
+// Before a call, work_ must have the configuration's choices. The cost of a layer depends on how many NVLink
+// domains a group of devices spans. This number depends on all degrees and on the stages.
 const ConfigurationPrices::KindPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
   const bool shares = configuration.sharding > 1;
   std::vector<Domains> domains;
@@ -252,8 +252,8 @@ std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& confi
 
 std::optional<LowerBounds> ConfigurationPrices::quick_bounds(const Configuration& configuration,
                                                              const ScheduleOutline& outline) {
-  // Prices also include messages, launches and STEP, which the sums below do not count. The factor 32 leaves
-  // room for them.
+  // The sums below do not include messages, launches and STEP, but prices do. The factor 32 leaves room for
+  // these.
   constexpr double kFarBelow = kMostUnits / 32;
   choose(configuration);
   const PipelineSums& sums = parts_of(configuration, outline);
@@ -352,7 +352,8 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
 //             + transfer_i)  +  STEP of the first stage's rank
 //
 // If backward passes are not split, the rank's last action is the B of stage s. If they are split, W may run
-// while the gradient returns. The first bound then omits W, and a second bound counts W but omits the return.
+// while the gradient returns. Then there are two bounds: one omits W, and the other counts W but omits the
+// return.
 //
 //     stage 0   F0                                    B7 STEP
 //     stage 1      F0                              B7
@@ -391,7 +392,7 @@ TravelTimes travel_times(const PricedConfiguration& priced, const ScheduleOutlin
   TravelTimes travel{.there = {0}, .back = {0}};
   travel.there.reserve(stages.size());
   travel.back.reserve(stages.size());
-  // Stages behind those of the layers belong to ranks whose first stage has layers.
+  // Stages after the stages of layers are on ranks whose first stage has layers.
   for (std::size_t i = 0; i + 1 < index(layer_stage_count(outline)); ++i) {
     const Ns transfer = transfer_ns(priced, i, outline.rank_of_stage);
     const Ns backward = outline.splits_backward ? stages[i].backward_input_ns : stages[i].backward_ns;
@@ -420,8 +421,8 @@ Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline,
   for (const std::int32_t stage : rank.stages) {
     const StageCost& cost = priced.costs.stages[index(stage)];
     needed += cost.forward_ns;
-    // The gradient's return needs the forward pass of each slice of the output layer, but in 1f1b-vocab-2 not
-    // its backward pass.
+    // The gradient returns after the forward pass of each slice of the output layer. In 1f1b-vocab-2, it does
+    // not wait for the backward passes of slices.
     if (stage < layer_stage_count(outline))
       needed += outline.splits_backward ? cost.backward_input_ns : cost.backward_ns;
     work += cost.forward_ns + cost.backward_ns;

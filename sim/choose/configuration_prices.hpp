@@ -39,12 +39,12 @@ struct LowerBounds {
 /// embedding, one layer, or the head.
 struct PartCost {
   double forward_ns = 0;
-  double input_ns = 0;   ///< the gradient of the input
-  double weight_ns = 0;  ///< the gradient of the weights
+  double input_ns = 0;   ///< time to compute the gradient of the input
+  double weight_ns = 0;  ///< time to compute the gradient of the weights
   double kept = 0;
   double released_by_input = 0;  ///< the part of `kept` that I releases
   double recomputed = 0;
-  double constant = 0;  ///< weights and optimizer state
+  double constant = 0;  ///< bytes of weights and optimizer state
   double gradients = 0;
 
   double backward_ns() const { return input_ns + weight_ns; }
@@ -55,8 +55,8 @@ struct PartCost {
 
 /// The bytes that a part of a model (the embedding, a layer or the head) needs only while it runs.
 struct PartTransient {
-  double whole = 0;  ///< in F and B
-  double split = 0;  ///< in I and W
+  double whole = 0;  ///< bytes that F and B need
+  double split = 0;  ///< bytes that I and W need
 };
 
 /// The costs of all parts of a model (the embedding, the layers and the head), as prefix sums.
@@ -64,13 +64,13 @@ struct PartSums {
   /// Prefix sums of the costs: entry i is the sum over all parts before part i.
   std::vector<PartCost> before{PartCost{}};
   PartTransient embedding{};
-  PartTransient layer{};  ///< the minimum over all layers
+  PartTransient layer{};  ///< least cost of a layer: the minimum of each value over all layers
   PartTransient head{};
 };
 
-/// Returns the prefix sums of a workload's costs, computed from `prices`. `one_rank_has_both_ends` is true
-/// if the first and the last stage are on one rank. The sums and their bounds are 0 if the cost of a layer
-/// depends on its stage. This is so if only some layers are recomputed, or if a layout places
+/// Returns the prefix sums of a workload's costs, computed from `prices`. `one_rank_has_both_ends` is true if
+/// the first and the last stage are on one rank. The sums and their bounds are 0 if the cost of a layer
+/// depends on its stage. This is the case if only some layers are recomputed, or if a layout places
 /// multi-token-prediction layers.
 PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_rank_has_both_ends);
 
@@ -79,9 +79,10 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
 struct PipelineSums {
   /// The sums for each kind of device.
   std::vector<PartSums> kinds{};
-  /// The least cost of each part on any kind, as sums. Equal to `kinds.front()` if there is only one kind.
+  /// Sums of the least cost of each part on any kind. Equal to `kinds.front()` if there is only one kind.
   PartSums least{};
-  /// For each kind, a factor of at least 1: each part takes at least that much longer than in `least`.
+  /// A factor of at least 1 for each kind. Each part takes at least this factor times as long on this kind as
+  /// in `least`.
   std::vector<double> slowness{};
 };
 /// Returns the sums of a pipeline from those of its kinds of devices. Requires at least one kind.
@@ -139,14 +140,14 @@ class ConfigurationPrices {
   std::optional<LowerBounds> quick_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
   /// Returns sharper lower bounds of a configuration with a balanced layer split, without its costs. The
-  /// level layers are the split that balances only times. If they exceed the memory of all ranks together, no
-  /// other split fits either. of() then uses the level layers (fitted_split()), so the result has the bounds
+  /// level layers are the split that balances only times. If they need more memory than all ranks have
+  /// together, no split fits, and of() uses the level layers (fitted_split()). The result then has the bounds
   /// for them. In all other cases, returns nothing. Requires that quick_bounds() has returned bounds.
   std::optional<LowerBounds> level_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
   /// Returns the costs of a configuration of the search space. `outline` must be the outline of its program
-  /// and must outlive this object. A balanced layer split is balanced by price
-  /// (prepare/balanced_split.hpp). If the result has a fault, its costs must not be used.
+  /// and must outlive this object. A balanced layer split is balanced by price (prepare/balanced_split.cpp).
+  /// If the result has a fault, its costs must not be used.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline);
   /// Returns the costs of a configuration, like the other of(), for given numbers of layers in each stage.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline,
@@ -259,7 +260,7 @@ class KnownWorth {
   std::size_t top_;
   Bytes usable_;
   bool others_count_ = false;
-  std::vector<std::int64_t> fitting_times_;  // shortest times of configurations that fit, ascending
+  std::vector<std::int64_t> fitting_times_;  // shortest times of configurations that fit, in ascending order
   std::vector<std::int64_t> other_times_;
   std::vector<Worth> front_;
   std::vector<BestOfValue> values_;

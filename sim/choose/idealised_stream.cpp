@@ -65,8 +65,8 @@ CutTimes cut_times(const PipelinePlan& plan, std::int32_t stage) {
 }
 
 /// Returns the time for which a ring all-reduce occupies its channel in walk(). In the recurrence, each
-/// minibatch takes a part of the reduction's time. In walk(), one all-reduce runs for one minibatch of every
-/// replica, and takes the time of all of these parts.
+/// minibatch takes a part of the reduction's time. In walk(), one all-reduce for one minibatch of every
+/// replica takes the sum of these parts.
 Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
@@ -123,7 +123,7 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
     if (!is_last)
       round_trip_ns += 4 * static_cast<double>(cut_times(plan, static_cast<std::int32_t>(s)).hold_ns);
     in_flight += 2 * replicas_of(stage);
-    // The number of minibatches that pass in this time. One minibatch passes in each period.
+    // The number of minibatches that pass in this time, because one passes in each period.
     const double passing = plan.period_ns > 0 ? round_trip_ns / plan.period_ns : 0;
     const double wanted =
         (static_cast<double>(in_flight) + passing) / static_cast<double>(replicas_of(stage));
@@ -178,7 +178,7 @@ Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_
   return scenario;
 }
 
-/// The times of a run. Either walk() or an engine has computed them.
+/// The times of a run, which walk() or an engine has computed.
 struct Times {
   FlatProgram flat;
   ProgramTimes times;
@@ -186,7 +186,7 @@ struct Times {
 using Simulated = tl::expected<Times, std::string>;
 
 /// Runs the program with walk(), which accepts any durations. The engines would compute durations from links.
-/// Error: the program hangs.
+/// Returns an error if the program hangs.
 Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan& plan) {
   FlatProgram flat =
       flatten(experiment.program, experiment.costs, {.channels = experiment.channels, .iterations = 1});
@@ -219,7 +219,7 @@ std::vector<Ns> completions(const Times& stream, std::int64_t minibatches) {
   std::vector<Ns> ends(static_cast<std::size_t>(minibatches), 0);
   for (std::size_t position = 0; position < stream.flat.actions.size(); ++position) {
     const Action& action = stream.flat.actions[position];
-    // The last action of a minibatch is the backward on the first stage.
+    // A minibatch ends with its backward pass on the first stage.
     if (action.stage == 0 && action.kind == ActionKind::backward)
       ends[static_cast<std::size_t>(action.microbatch)] = stream.times.end[position];
   }
@@ -271,7 +271,8 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
   const std::int64_t multiple = *turn;
   const std::int64_t in_flight = minibatches_in_flight(on, planned.plan);
   constexpr std::int64_t kLongest = 1 << 15;
-  // With sixteen rounds of all replicas, the pipeline is full for at least nine of them.
+  // The stream has at least sixteen rounds of all replicas. The pipeline is then full for at least nine of
+  // them.
   std::int64_t length = (4 * in_flight + 64 + 16 * multiple) / multiple * multiple;
   while (true) {
     const auto stream = simulated(on, planned, length);

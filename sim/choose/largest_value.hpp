@@ -39,10 +39,10 @@ struct LargestValue {
   /// The value one step above `largest`, which needs too much memory or is refused. If `largest` is absent,
   /// `next` is the smallest value that was tried. It is absent if `largest` is the end of the range.
   std::optional<TriedValue> next{};
-  std::vector<TriedValue> tried{};  ///< ascending
+  std::vector<TriedValue> tried{};  ///< tried values in ascending order
 
-  /// Returns true if the memory never decreases from a tried value to a larger one. If it returns false,
-  /// larger values than the result may fit as well.
+  /// Returns true if the memory never decreases from a tried value to a larger one. If it decreases, values
+  /// above the result may fit as well.
   bool grows() const;
 };
 

@@ -1,6 +1,6 @@
-// Writes the command lines of frameworks that run a configuration. A prediction is valid only for a run
-// that meets its assumptions. For each assumption, a table has the arguments of Megatron-LM and torchtitan
-// that meet it, or the reason why they cannot:
+// Writes the command lines of frameworks that run a configuration. A prediction is valid only for a run that
+// meets its assumptions. For each assumption, a table has the arguments with which Megatron-LM and torchtitan
+// meet it, or the reason why they cannot meet it:
 //
 //     assumption       Megatron-LM                            torchtitan
 //     tensor overlap   --tp-comm-overlap                      --parallelism.enable_async_tensor_parallel
@@ -8,7 +8,7 @@
 //     deferred head    --defer-embedding-wgrad-compute        lacks it
 //
 // The search omits configurations that the chosen launcher cannot run. The command line is written from the
-// same table, so both always agree. If a row gives no argument, the launcher's default meets the assumption.
+// same table, so both always agree. If a row has no argument, the launcher's default meets the assumption.
 // tests/sim/launchers_test.cpp changes every assumption, and checks that the text changes or the
 // configuration is refused.
 
@@ -112,7 +112,8 @@ std::string lacks_unlike_devices(const LaunchedRun& run) {
 }
 
 /// Returns comments about the order in which nodes of unlike devices must be started. Both launchers number
-/// processes node by node, and the stages are farthest apart, so the first stages are on the first nodes.
+/// processes node by node. The stage changes slowest in this numbering, so the first stages are on the first
+/// nodes.
 std::vector<std::string> device_comments(const LaunchedRun& run) {
   std::vector<std::string> parts;
   std::int64_t node = 0;
@@ -152,7 +153,7 @@ std::string megatron_lacks_context(const LaunchedRun& run) {
 }
 
 /// Returns true if data parallelism is the last dimension in the numbering of ranks. Returns false if there
-/// is one stage or one copy, because both orders then give the same numbers.
+/// is only one stage or one copy, because both orders then give the same numbers.
 bool puts_copies_last(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   return run.of.stages > 1 && parallel.data > 1 && parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
@@ -172,13 +173,15 @@ bool in_expert_pairs(const LaunchedRun& run) {
   return degrees_of(run).expert_overlap || run.of.schedule == "ep-1f1b";
 }
 
-/// Returns the reason why a launcher cannot offload activations, or an empty text without offload.
+/// Returns the reason why a launcher cannot offload activations. Returns an empty text if the configuration
+/// offloads nothing.
 std::string lacks_offload(const LaunchedRun& run) {
   if (run.of.offload == 0) return "";
   return "its release offloads no activations in a pipeline; take --offload none";
 }
 
-/// Returns the reason why a launcher cannot divide the output layer, or an empty text for other schedules.
+/// Returns the reason why a launcher cannot divide the output layer. Returns an empty text if the schedule
+/// does not divide it.
 std::string lacks_divided_output(const LaunchedRun& run) {
   if (run.of.stages == 1 || !divides_output(extra_stages_of(run.of.schedule))) return "";
   return fmt::format(
@@ -263,7 +266,7 @@ Arguments megatron_recompute(const LaunchedRun& run) {
     if (recompute.has(part)) modules.push_back(module);
   }
   if (modules.empty()) return {};
-  // Without a list it recomputes core_attn.
+  // Without such a list, Megatron-LM recomputes core_attn.
   if (recompute == LayerRecompute::selective) return {"--recompute-granularity selective"};
   return {fmt::format("--recompute-granularity selective --recompute-modules {}", fmt::join(modules, " "))};
 }

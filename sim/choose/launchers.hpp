@@ -24,7 +24,7 @@ struct LaunchedRun {
   const Workload& work;  ///< workload with the configuration's choices
 };
 
-/// The way in which one launcher meets one assumption of the prediction.
+/// The functions that tell how one launcher meets one assumption of the prediction.
 struct LauncherAnswer {
   /// Returns the reason why the launcher cannot meet the assumption, or an empty text if it can.
   std::string (*lacks)(const LaunchedRun&);

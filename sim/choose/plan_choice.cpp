@@ -35,14 +35,14 @@ namespace penstock {
 
 namespace {
 
-/// A list of all neighbours of one choice, which are the choices that one move makes from it. Moves of one
-/// kind follow those of another kind.
+/// A list of all neighbours of one choice, ordered by kind of move. A neighbour is a choice that one move
+/// makes from it.
 class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
     if (from_.placement != PlanPlacement::stated) return;
-    // Stated devices are valid only for the stated replicas. Therefore the first move puts the devices in
-    // order, and all other moves start from there.
+    // Stated devices are valid only for the stated replicas. So the first move puts the devices in order, and
+    // all other moves start from this choice.
     from_.placement = PlanPlacement::in_order;
     from_.devices.clear();
     found_.push_back(from_);
@@ -94,7 +94,7 @@ class Moves {
     const std::size_t idle_devices = from_.stages();
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) {
       if (idle() > 0) add_with(idle_devices, stage);
-      // A stage keeps its last replica. merge() removes stages.
+      // The last replica of a stage stays, because only merge() removes stages.
       if (from_.replicas[stage] == 1) continue;
       add_with(stage, idle_devices);
       for (std::size_t taker = 0; taker < from_.stages(); ++taker)
@@ -223,7 +223,7 @@ std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& sp
 
 namespace {
 
-constexpr double kRoundings = 1 - 1e-7;  // margin, because the simulator rounds to nanoseconds
+constexpr double kRoundings = 1 - 1e-7;  // a margin, because the simulator rounds to nanoseconds
 
 /// Returns the devices of all replicas, stage by stage. Each replica gets a device of the server with most
 /// free devices, and of the first one if several are equal. For example, on two servers of 4 devices, two
@@ -361,7 +361,7 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
       ns += one->ns_per_byte * bytes + one->latency_ns;
       for (const LinkNumber link : one->links) load(link, bytes * share);
     }
-    // The fastest pair gives the lower bound, because all other pairs take longer.
+    // The time of the fastest pair is the lower bound, because all other pairs take longer.
     least = std::min(least, ns);
   }
   return least;
@@ -372,7 +372,7 @@ double PlanBound::period_ns(const PlanChoice& choice) {
   link_ns_.assign(link_ns_.size(), 0);
   // The loop starts at the last stage, because the round trip of a stage includes those of all later stages.
   double period = 0;
-  double round_trip_ns = 0;  // time from the forward of the stage to the end of the pipeline and back
+  double round_trip_ns = 0;  // time from the forward pass of the stage to the end of the pipeline and back
   std::size_t end = devices.size();
   auto later = static_cast<std::int32_t>(0);
   Devices behind;

@@ -54,8 +54,8 @@ std::vector<Bytes> peaks_of_stages(const PipelinePlan& plan, const Result& resul
   return peaks;
 }
 
-/// Returns a plan with one stage, which has all layers and runs on all devices of `plan`. Only its weights
-/// and devices are filled in.
+/// Returns a plan with one stage that has all layers and runs on all devices of `plan`. Only its weights and
+/// devices are set.
 PipelinePlan data_parallel(const PipelinePlan& plan) {
   PlannedStage all;
   for (const PlannedStage& stage : plan.stages) {
@@ -92,7 +92,7 @@ std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whol
   std::vector<ClusterSpec> parts;
   const std::int32_t nodes = shape.nodes;
   const std::int32_t devices_per_node = shape.devices_per_node;
-  // The device order may name devices that are not in the part.
+  // The device order is removed, because it may name devices that are not in the part.
   shape.device_order.clear();
   shape.nodes = 1;
   for (shape.devices_per_node = 1; shape.devices_per_node < devices_per_node; ++shape.devices_per_node)
@@ -151,8 +151,8 @@ double PlanEvaluation::device_hours_per_million_samples() const {
 std::optional<double> PlanEvaluation::cost_per_million_samples() const {
   const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
   if (!price) return std::nullopt;
-  // The price is for all devices of a rank together, but the hours are counted for each device. Therefore the
-  // product is divided by the devices of a rank.
+  // The price is that of all devices of a rank together, and the hours count each device. So the product is
+  // divided by the number of devices of a rank.
   return *price * device_hours_per_million_samples() / devices_per_rank();
 }
 

@@ -1,7 +1,7 @@
 // Simulates a plan with different sets of factors that the planner's recurrence ignores. Each row of the
-// table needs two runs of simulated_period(). The run with this factor alone shows its own effect. The run
-// with all factors up to this one shows how the difference between recurrence and simulation grows. The
-// two effects differ if one factor hides another:
+// table needs two runs of simulated_period(). The first run has only this factor and shows its own effect.
+// The second run has all factors up to this one, and shows how the difference between recurrence and
+// simulation grows. The two effects differ if one factor hides another:
 //
 //     factor      alone        with those before it
 //     transfers   {t}          {t}
@@ -159,13 +159,13 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
 }
 
 std::vector<FactorDifference> differing_factors(const PlanFactors& factors) {
-  // The smallest difference that counts, as a fraction of the recurrence's period. Smaller differences may be
-  // rounding errors, or come from means.
+  // The smallest difference that is an effect, as a fraction of the recurrence's period. Smaller differences
+  // may come from rounding or from means.
   constexpr double kLeast = 1e-3;
   std::vector<FactorDifference> found;
   double before_ns = factors.ideal_ns;
   for (const FactorPeriods& row : factors.rows) {
-    if (row.factor == PlanFactor::ends) continue;  // applies to runs with an end, and not to streams
+    if (row.factor == PlanFactor::ends) continue;  // has an effect on runs that end, and not on streams
     const double difference_ns = row.with_those_before_ns - before_ns;
     if (std::abs(difference_ns) >= kLeast * factors.recurrence_ns)
       found.push_back({row.factor, difference_ns});

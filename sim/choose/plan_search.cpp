@@ -39,18 +39,17 @@ namespace {
 
 // If there are at most 1500 plans, trying all of them takes fewer simulations than a search by moves, and
 // misses no plan.
-constexpr std::int64_t kFewPlans = 1500;  // if there are at most so many plans, all are tried
+constexpr std::int64_t kFewPlans = 1500;  // if there are at most this many plans, all are tried
 constexpr std::int64_t kFirstShare = 32;  // number of simulations for each start in the first round
-// Each variant of the best plan may use a tenth of the budget of simulations.
+// The number of simulations for each variant of the best plan, as a share of the budget.
 constexpr std::int64_t kShareOfVariants = 10;
 constexpr int kMostLonger = 24;    // largest number of plans that get a longer stream
 constexpr int kMostConfirmed = 3;  // largest number of plans that get a stream as long as in `simulate`
 // The number of starts that are improved, in addition to the best start of each family.
 constexpr std::size_t kImproved = 12;
 
-/// A search for a plan; each object runs one search. attempt() is called for every plan that may become the
-/// answer, and `best_` is the best of them. So a good plan is not lost if the search stops improving the
-/// start (the first plan) from which it came.
+/// A search for a plan. Each object runs one search. Every plan that may become the answer is passed to
+/// attempt(), and `best_` is the best of these plans. A start is a plan from which the search improves.
 class PlanSearch {
  public:
   PlanSearch(const Scenario& scenario, const PlanningTask& task, const PlanBudget& budget)
@@ -146,8 +145,8 @@ class PlanSearch {
 
   void try_starts(const std::vector<PlanStart>& starts) {
     by_bound(starts, [&](const PlanStart& start) {
-      // At least one start of each family is always tried and printed. Most starts are two-stage splits, so
-      // only these are excluded by bounds. All other starts are few.
+      // At least one start of each family is always tried and printed. Bounds exclude only two-stage splits,
+      // because nearly all starts are of this family.
       const bool is_seen = !seen_.insert(start.family).second;
       if (is_seen && start.family == PlanFamily::two_stages && is_ruled_out(start.choice, *best_)) {
         ++pruned_;
@@ -159,7 +158,7 @@ class PlanSearch {
         ++left_out_;
         return;
       }
-      trials_.with_memory(start.choice);  // because the memory is printed
+      trials_.with_memory(start.choice);  // the memory is printed
       attempt(start.choice);
       tried_.push_back(start);
     });
@@ -248,7 +247,7 @@ class PlanSearch {
   /// starts.
   void vary_best() {
     if (!best_) return;
-    // The name and the family of this start are never printed.
+    // The name and the family of this start are not printed, so any values will do.
     const PlanStart best{.family = PlanFamily::even, .name = "best", .choice = *best_};
     for (const PlanStart& variant : variants_of(best, task_)) {
       if (is_spent()) return;
@@ -337,7 +336,7 @@ class PlanSearch {
   PlanBudget budget_;
   PlanTrials trials_;
   PlanSpace space_;
-  std::set<PlanFamily> seen_;     // families with a tried start
+  std::set<PlanFamily> seen_;     // families of which a start was tried
   std::vector<PlanStart> tried_;  // starts in the order in which they were tried
   std::optional<PlanChoice> best_;
   std::int64_t pruned_ = 0;

@@ -27,16 +27,16 @@ struct PlanCandidate {
   std::string name;         ///< for example "two stages 15-1 at 33"
   double predicted_ns = 0;  ///< period that a recurrence predicts
   double simulated_ns = 0;  ///< steady period; infinite if the plan hangs with the scenario's channels
-  bool is_exact = true;     ///< true: simulated_ns is an exact period; false: it is a mean over rounds
+  bool is_exact = true;     ///< true if simulated_ns is an exact period, false if it is a mean over rounds
   Bytes peak_bytes = 0;     ///< simulated peak of the fullest device
   bool fits = true;         ///< true if the peak is within the memory limit
 };
 
 struct SearchedPlan {
   PlannedScenario planned;
-  std::vector<PlanCandidate> candidates;  ///< in the order in which they were tried
+  std::vector<PlanCandidate> candidates;  ///< the tried plans in the order in which they were tried
   std::int64_t simulations = 0;
-  std::int64_t pruned = 0;   ///< number of starts that were not simulated, because a bound excluded them
+  std::int64_t pruned = 0;   ///< number of starts that were not simulated because a bound excluded them
   std::int64_t actions = 0;  ///< number of simulated actions of all plans
   /// The number of starts (plans from which the search would improve) that were not tried, because the budget
   /// of actions was used up.
@@ -53,11 +53,11 @@ struct PlanBudget {
   std::int64_t actions = std::int64_t{1} << 27;
 };
 
-/// Returns the plan with the shortest simulated steady period within the memory limit. Among plans with
-/// equal periods, it prefers fewer devices, and then less memory. `options` state the form and the memory
-/// limit; their objective has no effect. The search ends when the budget is used up. After half of the
-/// budgeted actions, it tries only one start of each family. Equal inputs give equal plans. Errors: the
-/// errors of planning_task(); no tried plan fits.
+/// Returns the plan with the shortest simulated steady period within the memory limit. Among plans with equal
+/// periods, it prefers fewer devices, and then less memory. `options` state the form and the memory limit;
+/// their objective has no effect. The search ends when the budget is used up. After half of the budgeted
+/// actions, it tries only one start of each family. Equal inputs give equal plans. Returns the errors of
+/// planning_task(). Also returns an error if no tried plan fits.
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
                                                     const PlanBudget& budget = {});
 
@@ -65,7 +65,7 @@ tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, co
 enum class PlanRanking : std::uint8_t { simulated, recurrence };
 
 /// Returns only the plan of search_plan() or of plan_scenario(), depending on `ranking`. The search gets a
-/// twentieth of the usual budget, because callers need many plans. Errors: the errors of search_plan() or
+/// twentieth of the usual budget, because callers need many plans. Returns the errors of search_plan() or
 /// plan_scenario().
 tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Scenario& scenario,
                                                    const PlanOptions& options);
@@ -74,10 +74,10 @@ tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Sc
 struct PlanEvaluation {
   PlannedScenario planned;
   double simulated_period_ns = 0;  ///< steady time between two minibatches
-  std::vector<Bytes> stage_peaks;  ///< for each stage, the simulated peak of its fullest device
+  std::vector<Bytes> stage_peaks;  ///< simulated peak of the fullest device of each stage
   bool out_of_memory = false;      ///< true if the simulated peak exceeds the memory of some device
   double bytes_per_sample = 0;     ///< bytes that all devices together send for a sample
-  double data_parallel_bytes_per_sample = 0;  ///< the same for data parallelism on as many devices
+  double data_parallel_bytes_per_sample = 0;  ///< bytes per sample for data parallelism on as many devices
   std::vector<std::string> notes;
 
   /// Returns the number of ranks of the plan. Each rank has devices_per_rank() devices.
@@ -91,11 +91,11 @@ struct PlanEvaluation {
   std::string configuration() const;  ///< Returns the numbers of replicas: "15-1".
 };
 
-/// Makes a plan for the scenario by a recurrence, simulates it, and returns its figures. Errors: the errors
+/// Makes a plan for the scenario by a recurrence, simulates it, and returns its figures. Returns the errors
 /// of plan_scenario() and of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario, const PlanOptions& options);
 
-/// Simulates an existing plan. Error: that of the simulation.
+/// Simulates an existing plan. Returns the error of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned);
 
 /// Returns the Pareto front of plans: those to which no other plan is superior in time, memory and cost.
@@ -137,9 +137,9 @@ struct RegretRow {
   friend bool operator==(const RegretRow&, const RegretRow&) = default;
 };
 
-/// Returns the regret of plans that are made from noisy profiles, at each level of noise. The periods of
-/// the plans are computed with the true profile, on all cores. Equal inputs give equal results on any
-/// number of cores. Errors: the errors of evaluate_plan(); the plan of the true profile takes no time.
+/// Returns the regret of plans that are made from noisy profiles, at each level of noise. The periods of the
+/// plans are computed with the true profile, on all cores. Equal inputs give equal results on any number of
+/// cores. Fails if evaluate_plan() fails, or if the plan of the true profile takes no time.
 tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& scenario,
                                                               const PlanOptions& options,
                                                               const ProfileNoise& noise,
@@ -152,15 +152,15 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
 /// The effects on a plan's period that PipeDream's recurrence ignores, in the order in which plan_factors()
 /// turns them on.
 enum class PlanFactor : std::uint8_t {
-  // Both directions of a cut run at once, each pair of replicas has its own route, and the scenario's
-  // channels apply.
+  // Both directions of a cut run at the same time, each pair of replicas has its own route, and the
+  // scenario's channel model is used.
   transfers,
-  ring,        // the bytes that a ring really sends to reduce gradients
+  ring,        // the bytes that a ring really sends when it reduces gradients
   latency,     // the latency of every message and of the steps of a ring
-  contention,  // several messages share a link; this turns the three factors above on as well
+  contention,  // several messages share a link; this factor turns on the three factors above, too
   overlap,     // a replica's next forward waits for the reduction before it
-  buckets,     // gradients are reduced in buckets; this turns contention and overlap on as well
-  depth,       // only as many minibatches are in flight as 1F1B-RR allows
+  buckets,     // gradients are reduced in buckets; this factor turns on contention and overlap, too
+  depth,       // the number of minibatches in flight is limited to that of 1F1B-RR
   ends,        // the run has a fixed number of minibatches, so the pipeline fills and drains
 };
 template <>
@@ -193,33 +193,32 @@ struct StreamPeriod {
   bool is_exact = false;
 };
 
-/// Returns the simulated period of the plan with the factors in `on`.
-/// Without any factor, the simulation has only the resources of the recurrence: a device for each stage's
-/// computation, one link for each cut, and one link for each stage's reduction. Activations and gradients
-/// use the link of a cut one after the other. The reduction runs during the computation, or after it if the
-/// objective is their sum. Enough minibatches are in flight that no stage ever waits for one. The period is
-/// then that of the recurrence.
-/// With the factor `ends`, the period is the makespan of the planned scenario's minibatches, divided by
-/// their number. Returns an error if the program hangs with the scenario's channels.
+/// Returns the simulated period of the plan with the factors in `on`. Without any factor, the simulation has
+/// only the resources of the recurrence. These are a device for each stage's computation, one link for each
+/// cut, and one link for each stage's reduction. Activations and gradients use the link of a cut one after
+/// the other. The reduction runs during the computation, or after it if the objective is their sum. Enough
+/// minibatches are in flight that no stage ever waits for one. The period is then that of the recurrence.
+/// With the factor `ends`, the period is the makespan of the planned scenario's minibatches, divided by their
+/// number. Returns an error if the program hangs with the scenario's channels.
 tl::expected<StreamPeriod, std::string> simulated_period(const PlannedScenario& planned, FactorSet on);
 
 /// A description of a factor for users.
 struct FactorMeaning {
-  std::string_view simulated;  ///< behaviour of the simulation if the factor is on
-  std::string_view assumed;    ///< assumption of the recurrence
+  std::string_view simulated;  ///< the behaviour of the simulation if the factor is on
+  std::string_view assumed;    ///< the assumption of the recurrence
 };
 FactorMeaning meaning(PlanFactor factor, PlanObjective objective);
 
 /// The simulated periods of the plan that show one effect (PlanFactor).
 struct FactorPeriods {
   PlanFactor factor = PlanFactor::transfers;
-  double alone_ns = 0;              ///< period if only this factor and those that it turns on are on
+  double alone_ns = 0;              ///< period if only this factor is on, with the factors that it turns on
   double with_those_before_ns = 0;  ///< period if this factor and all earlier ones of the enum are on
 };
 
 /// The memory of the fullest device by the recurrence and by the simulation.
 struct PlannedMemory {
-  Bytes planned = 0;  ///< bytes as the recurrence counts them
+  Bytes planned = 0;  ///< bytes by the formula of the recurrence
   /// The simulated bytes. Unlike the planned bytes, they include message buffers and older weight versions.
   Bytes simulated = 0;
   bool fits_simulated = true;  ///< true if the simulated bytes fit on all devices

@@ -26,7 +26,7 @@ namespace penstock {
 
 namespace {
 
-constexpr std::int32_t kMostEvenStages = 16;  // largest number of even stages
+constexpr std::int32_t kMostEvenStages = 16;  // largest number of stages in starts with even stages
 // The largest number of buckets that is tried. A stage has at most as many buckets as layers.
 constexpr std::int32_t kTriedBuckets = 4;
 

@@ -1,8 +1,8 @@
-// Simulates plans and caches the results. A trial is the run that `simulate` would make for the plan's
-// scenario, with the shortest stream of minibatches that simulate.hpp would use. Its result is the
-// steady period. If the period is exact, it equals that of `simulate`. If the pipeline is flushed before
-// each update, a trial is one minibatch, and the period is its time divided by the number of microbatches.
-// plan_choice.cpp computes bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
+// Simulates plans and caches the results. A trial is a run of the plan's scenario. Its stream of minibatches
+// is the shortest one that `simulate` would try. Its result is the steady period. If the period is exact,
+// `simulate` finds the same one. If the pipeline is flushed before each update, a trial is one minibatch, and
+// the period is its time divided by the number of microbatches. plan_choice.cpp computes bounds without a
+// simulation. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/choose/plan_trials.hpp"
 
@@ -128,7 +128,8 @@ PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
   add_order(all.front().layers);
 }
 
-// Each order has its own PlanBound, because the bytes that a cut sends depend on the layers before it.
+// Each order of layers has its own PlanBound, because the bytes that a cut sends depend on the layers before
+// it.
 std::size_t PlanTrials::add_order(std::vector<std::int32_t> layers) {
   const PlanReductions reductions{.in_buckets = !scenario_.shape.buckets.empty(),
                                   .microbatches = task_.microbatches};
@@ -149,7 +150,8 @@ std::size_t PlanTrials::order_for(std::vector<std::int32_t> layers, const std::v
     }
     return true;
   };
-  // If two orders differ only inside stages, the stages are the same, so the known order is used.
+  // If two orders differ only inside stages, they have equal stages, so the number of the known order is
+  // returned.
   const auto known = std::ranges::find_if(orders_, has_the_stages);
   return known != orders_.end() ? static_cast<std::size_t>(known - orders_.begin())
                                 : add_order(std::move(layers));
@@ -190,8 +192,8 @@ tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanCho
   return planned;
 }
 
-// Returns all properties on which lists and messages depend, apart from their costs. If the scenario states
-// buckets for each stage, they are ignored, because they belong to other stages.
+// Returns all properties on which lists and messages depend, apart from their costs. Buckets that the
+// scenario states for each stage are ignored, because they belong to other stages.
 PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   LayoutKey key{.replicas = choice.replicas,
                 .devices = devices_of(choice, task_.levels),
@@ -227,9 +229,8 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
     return nullptr;
   }
   std::optional<Layout>& entry = layouts_[std::move(key)];
-  // An empty entry means that the program cannot run. The entry remains empty if a step below fails.
-  // Schedules generate valid programs, so programs are not validated here. Tests compare the rate of every
-  // trial with that of simulate().
+  // An empty entry means that the program cannot run. If a step below fails, the entry stays empty. Programs
+  // are not validated here, because schedules generate valid programs.
   auto lowered = lower(experiment->program, experiment->channels);
   if (!lowered) return nullptr;
   experiment->program = *std::move(lowered);
@@ -255,7 +256,7 @@ Bytes PlanTrials::highest_peak(const Layout& layout) {
 
 Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   // Choices that differ only in their cuts use the same layout. If this trial ends early, the times in the
-  // layout belong to no choice, so last_ must be empty.
+  // layout belong to no choice. So last_ must be empty until then.
   last_.reset();
   Trial trial{.period_ns = kCannotRun};
   const std::optional<std::int64_t> minibatches = stream_length(choice, task_.microbatches);

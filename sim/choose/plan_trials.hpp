@@ -28,19 +28,20 @@ namespace penstock {
 /// The placement of a plan's replicas on the devices. A component of the cluster, such as a server, has
 /// devices with consecutive numbers.
 enum class PlanPlacement : std::uint8_t {
-  in_order,  // one stage after another
+  in_order,  // stage after stage, on consecutive devices
   spread,    // each stage over as many servers as possible
   stated,    // on the devices in PlanChoice::devices
 };
 
 struct PlanChoice {
   std::size_t order = 0;               ///< number of the order of the layers in PlanTrials::orders_
-  std::vector<std::int32_t> cuts;      ///< for each cut, the number of layers before it, ascending
-  std::vector<std::int32_t> replicas;  ///< one element for each stage
+  std::vector<std::int32_t> cuts;      ///< number of layers before each cut, in ascending order
+  std::vector<std::int32_t> replicas;  ///< number of replicas of each stage
   PlanPlacement placement = PlanPlacement::in_order;
   std::vector<std::int32_t> devices{};  ///< devices of a `stated` placement, in the order of the ranks
   std::int32_t deeper = 0;              ///< number of additional warm-up forwards of each stage
-  std::int32_t buckets = 0;             ///< gradient buckets of each stage; 0: as the scenario states
+  /// Number of gradient buckets of each stage; 0 means the number that the scenario states.
+  std::int32_t buckets = 0;
 
   std::size_t stages() const { return replicas.size(); }
   std::int32_t device_count() const;
@@ -68,8 +69,8 @@ struct PlanSpace {
 
 /// Returns the number of choices whose placement is `in_order`, or `most` if there are more.
 std::int64_t count_choices(const PlanSpace& space, std::int64_t most);
-/// Returns all choices whose placement is `in_order`. They are every set of cuts combined with every list
-/// of replicas on at most all devices.
+/// Returns all choices whose placement is `in_order`. They combine every set of cuts with every list of
+/// replicas that fits on the devices.
 std::vector<PlanChoice> all_choices(const PlanSpace& space);
 
 /// Returns the choices that differ from `choice` by one move. There are four kinds of moves:
@@ -89,7 +90,7 @@ std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const B
 /// The way in which all plans of a search reduce gradients.
 struct PlanReductions {
   bool in_buckets = false;        ///< true if reductions may run during the backward pass
-  std::int32_t microbatches = 0;  ///< M if updates have a flush, and otherwise 0
+  std::int32_t microbatches = 0;  ///< M if updates have a flush; otherwise 0
 };
 
 class PlanBound {
@@ -107,9 +108,9 @@ class PlanBound {
   /// number of minibatches that may be in flight.
   double period_ns(const PlanChoice& choice);
 
-  /// Returns a lower bound of the simulated peak, apart from rounding. It counts the bytes that the fullest
-  /// device holds when its first backward begins: the weights with their state, and the activations of its
-  /// warm-up and of one more forward.
+  /// Returns a lower bound of the simulated peak, apart from rounding. It is the number of bytes that the
+  /// fullest device holds when its first backward pass begins. These are the weights with their state, and
+  /// the activations of the warm-up and of one more forward pass.
   double peak_bytes(const PlanChoice& choice) const;
 
  private:
@@ -147,7 +148,7 @@ class PlanBound {
   bool buckets_ = false;
   std::int32_t microbatches_ = 0;
   double state_ = 0;
-  std::vector<Sums> sums_;  // index: cut
+  std::vector<Sums> sums_;  // sums before each possible cut
   // The routes by source device, then by destination device. A route is computed at its first use, and the
   // bounds of many choices use it again.
   std::vector<std::vector<RoutePrice>> routes_;
@@ -162,9 +163,9 @@ class PlanBound {
 
 /// The simulated figures of a plan.
 struct Trial {
-  double period_ns = 0;               ///< time between two minibatches; infinite if the plan cannot run
-  bool is_exact = true;               ///< true: period_ns is an exact period; false: it is a mean over rounds
-  int attempts = 1;                   ///< number of streams that were tried to find a period
+  double period_ns = 0;  ///< time between two minibatches; infinite if the plan cannot run
+  bool is_exact = true;  ///< true if period_ns is an exact period, false if it is a mean over rounds
+  int attempts = 1;      ///< number of streams that were tried to find a period
   std::optional<Bytes> peak_bytes{};  ///< peak of the fullest device; absent until a caller needs it
 };
 
@@ -176,9 +177,9 @@ class PlanTrials {
   /// Returns the reason why the cluster cannot be built, or an empty text if it can.
   const std::string& error() const { return error_; }
 
-  /// Returns the number of an order of layers. If `cuts` make the same stages in a known order as in the
-  /// order `layers`, it is the number of the known order. The known orders begin with the order of the model.
-  /// If no known order fits, adds `layers` and returns its number.
+  /// Returns the number of an order of layers. If `cuts` make the same stages in `layers` as in a known
+  /// order, returns the number of the known order. Otherwise adds `layers` to the known orders and returns
+  /// its number. The first known order is that of the model.
   std::size_t order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts);
 
   const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }
@@ -225,7 +226,7 @@ class PlanTrials {
   struct LayoutKey {
     std::vector<std::int32_t> replicas;
     std::vector<std::int32_t> devices;
-    std::vector<std::int32_t> buckets;  ///< number of buckets of each stage; empty: one for each
+    std::vector<std::int32_t> buckets;  ///< number of buckets of each stage; if empty, each stage has one
     std::int32_t deeper = 0;
 
     friend auto operator<=>(const LayoutKey&, const LayoutKey&) = default;
@@ -247,10 +248,11 @@ class PlanTrials {
   Cluster cluster_;
   std::string error_;
   std::vector<std::vector<std::int32_t>> orders_;
-  std::vector<PlanBound> bounds_;  // one for each order of layers
+  std::vector<PlanBound> bounds_;  // bounds for each order of layers
   std::map<PlanChoice, Trial> trials_;
-  std::map<LayoutKey, std::optional<Layout>> layouts_;  // an empty value means that the program cannot run
-  std::size_t stored_actions_ = 0;                      // number of actions of all stored layouts
+  std::map<LayoutKey, std::optional<Layout>>
+      layouts_;                     // layout of each key; an empty value means that the program cannot run
+  std::size_t stored_actions_ = 0;  // number of actions of all stored layouts
   std::int64_t actions_ = 0;
   // The choice that ran last. Its layout still has its costs and times. Absent after a trial that ended
   // early.

@@ -1,29 +1,30 @@
 // Computes lower bounds of a configuration's time and memory without the costs of its stages. A stage has
-// consecutive parts of the model, so its costs are the difference of two sums. For given numbers of
-// layers, the bounds are those of lower_bounds() (configuration_prices.cpp) without the STEP and messages.
+// consecutive parts of the model, so its costs are the difference of two prefix sums. If the numbers of
+// layers are given, the bounds are those of lower_bounds() (configuration_prices.cpp) without the STEP and
+// messages.
 //
-// If layers are balanced by price, the division is not known. Two bounds then hold for every division. Let
-// rank r need a_r bytes for each of its n_r layers, and t_r bytes while one of them runs. The maximum is at
-// least the mean of all ranks with the weights 1 / a_r:
+// If layers are balanced by price, the numbers of layers are not known yet. The following bounds hold for
+// every division of n layers. Let rank r need a_r bytes for each of its n_r layers, and t_r bytes while one
+// of them runs. The largest value of all ranks is at least their mean with the weights 1 / a_r:
 //
 //     peak >= max over r of (a_r n_r + t_r)  >=  (n + sum of t_r / a_r) / (sum of 1 / a_r)
 //
 // The time of a rank is w_r for a microbatch, and w = sum of w_r. The busiest rank takes at least M w / K. If
-// each of the K ranks has one stage and backward passes are whole, the passes of the stages before it count
-// as well. Weighting the ranks such that each w_r counts equally gives
+// each of the K ranks has one stage and backward passes are whole, a rank also waits for the passes of the
+// stages before it. A weighted mean over the ranks, with weights that make the coefficients of all w_r equal,
+// gives
 //
 //     step >= max over r of (M w_r + sum over i < r of w_i)  >=  w / (1 - (1 - 1/M)^K)
 //
-// On unlike devices, a rank takes at least its least time w_r on any kind times the slowness s_r of its own
-// kind, so that
+// On unlike devices, let w_r be the least time of rank r on any kind of device, and s_r the slowness of its
+// own kind. Then
 //
 //     step >= max over r of M s_r w_r  >=  M w / (sum of 1 / s_r)
 //
-// Memory is compared after each rank's missing bytes against the largest device are added (smaller_by), which
-// adds them to t_r.
+// If a rank's device has less memory than the largest device, the difference (smaller_by) is added to t_r.
 //
-// Costs are whole nanoseconds and bytes, so each bound is lowered by what rounding may have removed. Tests:
-// tests/sim/tuning_test.cpp.
+// Costs are rounded to whole nanoseconds and bytes, so each bound is lowered by the largest possible effect
+// of rounding. Tests: tests/sim/tuning_test.cpp.
 #include "sim/choose/configuration_prices.hpp"
 
 #include <algorithm>
@@ -294,8 +295,8 @@ std::vector<std::size_t> first_layers_of_kinds(const LayerPrices& prices, std::s
 
 }  // namespace
 
-// Each part is priced as a stage of its own: the embedding and the head as stages without layers. Layers of
-// one kind have one price, so only the first layers of the model up to the last new kind are priced.
+// Each part is priced as a separate stage: the embedding and the head as stages without layers. Layers of one
+// kind have one price, so only the first layers of the model up to the last new kind are priced.
 PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_rank_has_both_ends) {
   PartSums sums;
   const std::size_t all_layers = work.model.layers.size();
@@ -368,13 +369,14 @@ LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike,
   std::size_t most_stages = 0;
   for (std::size_t number = 0; number < outline.ranks.size(); ++number) {
     const RankOutline& rank = outline.ranks[number];
-    double needed = 0;  // what must run before the last gradient returns to the first stage
+    double needed = 0;  // work that must run before the last gradient returns to the first stage
     double work = 0;
     for (const std::int32_t stage : rank.stages) {
       const PartCost& cost = stages[index(stage)];
       work += cost.total_ns();
       needed += cost.forward_ns;
-      // The return of the gradient may not need the backward pass of a slice of the output layer.
+      // The backward pass of a slice of the output layer is not counted, because the gradient may return
+      // before it runs.
       if (index(stage) < layers.size())
         needed += outline.splits_backward ? cost.input_ns : cost.backward_ns();
     }
@@ -418,7 +420,8 @@ LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike, co
   const double passes =
       is_whole_chain ? std::max(even, 1 / (1 - std::pow(1 - 1.0 / microbatches, ranks))) : even;
   const PartCost layer = least_layer(least.before);
-  const auto layers = static_cast<double>(least.before.size() - 3);  // all parts but the ends
+  // All parts except the embedding and the head.
+  const auto layers = static_cast<double>(least.before.size() - 3);
   double weights = 0;
   double once = 0;
   double lost_bytes = 0;
@@ -433,9 +436,9 @@ LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike, co
           .peak_bytes = rounded_down((layers + once) / weights, lost_bytes)};
 }
 
-// Decides whether a configuration may still change the answer of a search. It compares a lower bound of
-// the configuration's figures with exact figures of others. The bound never exceeds the true value, so no
-// configuration is excluded that belongs to the answer. It asks three questions:
+// Decides whether a configuration may still change the answer of a search. It compares lower bounds of the
+// configuration's figures with exact figures of others. A bound never exceeds the true value, so a
+// configuration of the answer is never excluded. There are three questions:
 //
 //     among the first n?   no if n others are faster
 //     on the front?        no if another one is as fast and as small

@@ -1,6 +1,7 @@
 // Removes configurations that cannot run. A configuration can run if its program can run, so one
 // configuration is checked for each program. An outline of the program shows if the schedule refuses an
-// option. Only the whole program shows if it hangs. With the default channels, no program hangs:
+// option. Only the whole program shows if it hangs, and this is checked only for channels other than the
+// default ones:
 //
 //     refused options?   the outline of each program        hangs?   all programs, on all cores
 //
@@ -109,8 +110,9 @@ std::optional<RunnableSpace> runnable_space(const std::vector<Configuration>& sp
 namespace {
 
 constexpr double kTunedBytes = 70;
-constexpr double kAlwaysThere = 1 << 26;            // 64 MiB; a program that needs less is never refused
-constexpr double kMostNumberedActions = 1LL << 29;  // positions in lowered programs are 32-bit numbers
+constexpr double kAlwaysThere = 1 << 26;  // 64 MiB; a program that needs less is never refused
+// The largest number of actions, because positions in lowered programs have 32 bits.
+constexpr double kMostNumberedActions = 1LL << 29;
 
 /// Returns the number of forward and backward passes of the configuration's program. It is a double, because
 /// the product may exceed 64 bits.

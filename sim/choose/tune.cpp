@@ -4,9 +4,9 @@
 //           -> their times, eight at once -> peaks of those that may still matter -> the known results -> the
 //           next round
 //
-// A configuration may matter if it could be among the first `top`, on the Pareto front of time and memory, or
-// the best with one of its values. The bounds decide first, and then the exact time. Bounds never exceed the
-// exact figures, so the answer is the same as if the times of all configurations were computed.
+// A configuration may matter if it could be one of the first `top`, on the Pareto front of time and memory,
+// or the best with one of its values. Its bounds are compared first, and then its exact time. Bounds never
+// exceed the exact figures, so the answer is the same as if the times of all configurations were computed.
 //
 // For a pool of the best candidates, the search then refines figures: it searches orders, and moves balanced
 // layers between stages. The pool does not depend on `top`, so the best configuration does not depend on how
@@ -76,16 +76,17 @@ UserError nothing_runs(const std::vector<LeftOut>& left_out) {
 /// The function that has computed a candidate's bounds. The functions later in the list give sharper bounds
 /// and take longer.
 enum class BoundsFrom : std::uint8_t {
-  sums,          ///< ConfigurationPrices::quick_bounds()
-  level_layers,  ///< ConfigurationPrices::level_bounds(), or still the sums if these bounds do not exist
-  costs          ///< lower_bounds()
+  sums,          ///< the bounds of ConfigurationPrices::quick_bounds()
+  level_layers,  ///< the bounds of ConfigurationPrices::level_bounds(), or of quick_bounds() if there are
+                 ///< none
+  costs          ///< the bounds of lower_bounds()
 };
 
 /// A configuration with its bounds and, as soon as they are known, its exact figures.
 struct Candidate {
   Configuration configuration;
   ValueNumbers::Numbers values{};
-  Worth least;  ///< lower bounds
+  Worth least;  ///< lower bounds of time and memory
   BoundsFrom bounds_from = BoundsFrom::sums;
   std::optional<Ns> step_ns{};  ///< absent until it is timed
   /// The levelled peak (PricedConfiguration::smaller_by). Absent until it is computed, which requires a time.
@@ -183,8 +184,8 @@ class TuneSearch {
     return {};
   }
 
-  /// Replaces the bounds of a candidate by sharper ones: those of the next function in BoundsFrom. Error:
-  /// that of price().
+  /// Replaces the bounds of a candidate by sharper ones: those of the next function in BoundsFrom. Returns
+  /// the error of price().
   tl::expected<void, std::string> sharpen(Candidate& candidate) {
     if (candidate.bounds_from == BoundsFrom::costs) return {};
     if (candidate.bounds_from == BoundsFrom::level_layers) return price(candidate);
@@ -254,8 +255,7 @@ class TuneSearch {
       queue_.pop();
       Candidate& candidate = candidates_[number];
       if (options_.prune && !known.may_matter(candidate.values, candidate.least)) {
-        // If the candidate may fit, it counts as ruled out by its time, even if another comparison has also
-        // ruled it out.
+        // A candidate that may fit in memory counts as excluded by its time.
         ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
       } else if (candidate.bounds_from != BoundsFrom::costs) {
         if (auto bounded = sharpen(candidate); !bounded) return tl::unexpected(bounded.error());
@@ -582,7 +582,7 @@ class TuneSearch {
                    searched.error().hang.has_value());
       return;
     }
-    if (!*searched) return;  // stopped
+    if (!*searched) return;  // the search was stopped
     candidate.step_ns = (*searched)->step_ns;
     candidate.peak_bytes = (*searched)->peak_bytes;
     candidate.fullest_rank = (*searched)->fullest_rank;
@@ -668,7 +668,7 @@ class TuneSearch {
   const TuneRequest& request_;
   const TuneOptions& options_;
   ConfigurationPrices prices_;
-  // The library is shared, because work may continue after the search was stopped.
+  // The ownership of the library is shared, because work may continue after the search was stopped.
   std::shared_ptr<ProgramLibrary> programs_;
   SearchedOrders searched_;
   ValueNumbers values_;

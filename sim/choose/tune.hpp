@@ -82,7 +82,7 @@ struct TuneOptions {
   /// the best. Configurations with equal figures that differ only in the rule of the layer split count as
   /// one.
   std::size_t refined = 10;
-  bool prune = true;  ///< false: the times of all configurations are computed; the answer is the same
+  bool prune = true;  ///< false if the times of all configurations must be computed; the answer is the same
   TuneProgress progress{};
   /// A function that returns true to stop the search, which then reports its results so far. The search may
   /// call it from any thread.
@@ -91,9 +91,10 @@ struct TuneOptions {
 
 /// Searches the space of the request for the best configurations. A step is one iteration; if
 /// training.iterations is larger, a note says so. If the search is stopped, it reports the best
-/// configurations so far, with a note. Errors: the errors of tuning_space() and space_refusal(); eager
-/// messages, which make programs depend on sizes; no configuration that can run (ErrorKind::check_failed if
-/// all hang); a stop before the search had a result.
+/// configurations so far, with a note. Returns the errors of tuning_space() and space_refusal(). Also returns
+/// an error if messages are eager, because programs would depend on their sizes. Also returns an error if no
+/// configuration can run (ErrorKind::check_failed if all hang), or if the search was stopped before it had a
+/// result.
 tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneOptions& options);
 
 /// The peak of the device with the least free memory, and the memory of this device that may be used.

@@ -1,16 +1,16 @@
 // Answers further questions about the result of a search (tune.cpp). The answers come from
 // accuracy_groups(), sensitivity() and against_best().
 //
-// accuracy_groups() finds candidates that predictions cannot distinguish. If all configurations of a job
-// share an error, such as that of its clocks, the error changes no order. Only the error of a ratio does. It
-// is known where several configurations of one job were measured. Repeats of one configuration say nothing
-// about it, so their mean counts once:
+// accuracy_groups() finds candidates that predictions cannot distinguish. An error that all configurations of
+// a job share, such as that of its clocks, does not change their order. Only the error of a ratio of two
+// configurations does. It is known if several configurations of one job were measured. Repeats of one
+// configuration are replaced by their mean:
 //
 //     d = log(predicted_i / predicted_j) - log(measured_i / measured_j),  deviation^2 = mean of d^2 of all
 //     pairs
 //
-// A group starts with its best candidate. It holds all candidates with tokens per second within two
-// deviations of the best. Tests: tests/sim/tune_accuracy_test.cpp.
+// A group begins with its best candidate. It has all candidates whose tokens per second differ from those of
+// the best by at most two deviations. Tests: tests/sim/tune_accuracy_test.cpp.
 
 #include "sim/choose/tune_questions.hpp"
 
@@ -118,7 +118,7 @@ std::tuple<bool, bool, bool, bool, double, bool, double> distance_of(const Measu
   const auto doublings = [](double a, double b) { return std::abs(std::log2(a / b)); };
   const double larger = doublings(static_cast<double>(parameters(model.work.model)),
                                   static_cast<double>(parameters(work.model)));
-  // Among models of nearly the same size, one that is sharded in the same way is nearer.
+  // Among models of nearly the same size, a model that is sharded in the same way is more similar.
   const auto has_host_floor = [](const Workload& of) { return of.host_layer_seconds > 0; };
   return {run.device != work.device.name,
           run.precision != to_text(work.precision),
@@ -218,9 +218,9 @@ AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& rep
   return answer;
 }
 
-// sensitivity() searches again for machines on which one figure of the device is half or double. The table
-// shows how much the answer changes if a figure is wrong. Each row needs one search. Tests:
-// tests/sim/tuning_space_test.cpp.
+// Computes sensitivity(). It searches again for machines on which one figure of the device is halved or
+// doubled. So the table shows how much the answer changes if a figure is wrong. Each row needs one search.
+// Tests: tests/sim/tuning_space_test.cpp.
 
 namespace {
 
@@ -340,10 +340,10 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
   return TensorOverlapWorth{.same = *same, .best = is_better(*same, found) ? *same : found};
 }
 
-// against_best() compares a measured run with the best configuration for the same task. The task is the run's
-// model, precision, overlaps, devices and global batch. The search chooses degrees, stages, schedule and
-// microbatch. For each value that the run has chosen, the best step with this value is compared with the best
-// step of all:
+// Computes against_best(), which compares a measured run with the best configuration for the same task. The
+// task is the run's model, precision, overlaps, devices and global batch. The search chooses degrees, stages,
+// schedule and microbatch. For each value that the run has chosen, the best step with this value is compared
+// with the best step of all:
 //
 //     run: tensor 4, stages 8, ..    best of all: tensor 8, stages 4      best with tensor 4: 2 % longer
 //
@@ -355,7 +355,8 @@ namespace {
 struct Answered {
   TuneRequest request;
   std::vector<Configuration> space;
-  TuneReport report;  ///< without candidates, if the search had no result within its time
+  TuneReport
+      report;  ///< report of the search; it has no candidates if the search had no result within its time
   bool stopped = false;
 };
 

@@ -82,19 +82,19 @@ struct SensitivityRow {
 };
 
 /// Returns two rows for each figure: one for half and one for twice its value. `best` must be the best
-/// configuration of the request. Errors: the errors of tune().
+/// configuration of the request. Returns the errors of tune().
 tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneRequest& request,
                                                                    const TunedConfiguration& best);
 
 /// The worth of overlapping tensor collectives with computation, which needs special kernels that a user
 /// may not have.
 struct TensorOverlapWorth {
-  TunedConfiguration same;  ///< the best configuration, predicted without the overlap
+  TunedConfiguration same;  ///< the best configuration of the search, predicted without the overlap
   TunedConfiguration best;  ///< the best configuration of a search without the overlap
 };
 
-/// Predicts `best` without the overlap of tensor collectives, and searches the best configuration without
-/// it. Returns nothing if `best` does not use this overlap. Errors: the errors of tune().
+/// Predicts `best` without the overlap of tensor collectives, and searches the best configuration without it.
+/// Returns nothing if `best` does not use this overlap. Returns the errors of tune().
 tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_worth(
     const TuneRequest& request, const TunedConfiguration& best);
 
@@ -112,8 +112,9 @@ struct AgainstBest {
   bool in_space = false;  ///< true if tuning_space() contains the configuration
   Ns step_ns = 0;
   Ns best_ns = 0;
-  std::string best_differs{};  ///< the values in which the best one differs: "tensor 8, micro_batch_size 4"
-  std::vector<ChosenValue> values{};  ///< the most costly value first
+  std::string
+      best_differs{};  ///< the values in which the best configuration differs: "tensor 8, micro_batch_size 4"
+  std::vector<ChosenValue> values{};  ///< the run's values, the one with the largest loss first
   /// The best configuration. Absent if the search had no result within its time.
   std::optional<Scenario> best{};
   bool stopped = false;  ///< true if the search ran out of time, so that a better configuration may exist
@@ -124,15 +125,15 @@ struct AgainstBest {
 /// A function that is called to report progress: `done` runs out of `all` have been compared.
 using AgainstBestProgress = std::function<void(std::size_t done, std::size_t all)>;
 
-/// Compares each measured run with the best configuration of a search, using the devices' own constants.
-/// Runs with the same request share one search. If `seconds` is given, each search stops after this time.
-/// Errors: the errors of tune() and simulate_scenario(), with the run's id in front.
+/// Compares each measured run with the best configuration of a search, using the devices' own constants. Runs
+/// with the same request share one search. If `seconds` is given, each search stops after this time. Returns
+/// the errors of tune() and simulate_scenario(), with the run's id in front.
 tl::expected<std::vector<AgainstBest>, std::string> against_best(
     std::span<const MeasuredRun> runs, const AgainstBestProgress& progress = {},
     std::optional<double> seconds = std::nullopt);
 
-// Judges the claims of against_best() (tune_questions.hpp). It finds the part of a step that a better
-// configuration shortens, and whether measurements support the claim.
+// Judges the claims of against_best(). It finds the part of a step that a better configuration shortens, and
+// whether measurements support the claim.
 
 /// The claim that the best configuration of a search is faster than a measured run.
 struct BestClaim {
@@ -148,7 +149,7 @@ struct BestClaim {
   /// Empty for all other claims.
   std::string note{};
 };
-/// The relative gain over the best measured run from which on a claim needs a reason.
+/// The relative gain over the best measured run above which a claim needs a reason.
 inline constexpr double kClaimToJustify = 0.05;
 
 /// Judges, for each run, the claim that a better configuration exists. `rows` must be the result of

@@ -91,8 +91,8 @@ bool is_tunable(const ScheduleInfo& schedule) {
          std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
-/// The nested loops of Space, the outermost first. Each is named after the rule that a configuration has met
-/// when it reaches the loop. Rules of inner loops may still exclude the configuration.
+/// The nested loops of Space, the outermost first. Each is named after the rule that a configuration
+/// satisfies when it reaches the loop. Rules of inner loops may still exclude the configuration.
 enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
 
 /// The nested loops over all choices; the comment at the top of this file lists them. `now_` has the values
@@ -124,8 +124,8 @@ class Space {
     return std::move(found_);
   }
 
-  /// Returns the reason why the space is empty: the rule that excluded the configurations of the latest step
-  /// that any configuration has reached.
+  /// Returns the reason why the space is empty. It is the rule that excluded the configurations at the
+  /// innermost loop that any configuration has reached.
   std::string what_ended_all() const {
     switch (farthest_) {
       case Step::begun:
@@ -365,9 +365,9 @@ class Space {
     return false;
   }
 
-  /// Adds a pipeline of one stage. All schedules without pairs and all layer splits run one microbatch
-  /// after another. So it is added once, as 1f1b. It is added a second time in pairs if `schedule` has
-  /// pairs. Takes the first layer split that is valid for one stage.
+  /// Adds a pipeline of one stage. With a single stage, all schedules without pairs are equal: they run one
+  /// microbatch after another. So the caller adds it once as 1f1b, and once with a schedule of pairs. All
+  /// layer splits are also equal, so the first valid one is used.
   void add_single_stage(std::string_view schedule) {
     now_.schedule = schedule;
     now_.virtual_stages = 1;
@@ -461,7 +461,7 @@ class Space {
 
   const TuneRequest& request_;
   const TuneChoices& choices_;
-  Workload work_;  // after is_priced(), it has the choices of now_
+  Workload work_;  // workload; after is_priced(), it has the choices of now_
   std::vector<LayerRecompute> recomputes_;
   std::vector<const ScheduleInfo*> schedules_;
   std::int64_t devices_ = 1;
@@ -470,7 +470,7 @@ class Space {
   std::map<std::pair<std::size_t, std::int32_t>, bool> cuts_;
   std::vector<Configuration> found_;
   Step farthest_ = Step::begun;
-  Step faulty_ = Step::begun;  // step at which fault_ was stored
+  Step faulty_ = Step::begun;  // loop in which fault_ was stored
   std::string fault_;
   std::set<std::int32_t> uncut_;  // numbers of stages into which a layer split could not divide the layers
 };

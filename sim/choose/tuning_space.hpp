@@ -42,17 +42,18 @@ namespace penstock {
 /// pipeline of one stage is the same with any schedule but ep-1f1b and any layer split, and an interleaved
 /// schedule with v = 1 equals another schedule.
 ///
-/// Error: there is no model on named devices; a schedule is unknown, or does not train synchronously with one
-/// copy of the weights; or the space is empty. If the space is empty, the message names the rule that
-/// excluded the last configurations, or the reason why the launcher cannot run most of them.
+/// Returns an error if there is no model on named devices. Also returns an error if a schedule is unknown or
+/// does not train synchronously with one copy of the weights, or if the space is empty. If the space is
+/// empty, the message names the rule that excluded the last configurations, or the reason why the launcher
+/// cannot run most of them.
 tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request);
 
 // The configurations of a space that can run, and those that cannot. They are found before the search, so
 // that a schedule that cannot run does not end it.
 
 struct RunnableSpace {
-  std::vector<Configuration> configurations;  ///< in the order of the space
-  std::vector<LeftOut> left_out;              ///< in the order of their first configurations in the space
+  std::vector<Configuration> configurations;  ///< configurations in the order of the space
+  std::vector<LeftOut> left_out;  ///< entries in the order of their first configurations in the space
 };
 
 /// Returns the configurations of `space` that can run. Leaves out a configuration if its schedule refuses

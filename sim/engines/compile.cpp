@@ -1,6 +1,6 @@
-// Compiles a flat program to a tape. It walks through the program (ListWalk) and writes instructions,
-// whose registers hold times when the tape runs. The walk reports each cause for which a message waits.
-// The writer finds or creates the register with the time of the cause:
+// Compiles a flat program to a tape. It walks through the program (ListWalk) and writes instructions, whose
+// registers hold times when the tape runs. A cause is an event for which a message waits, and the walk
+// reports each cause. The writer finds or creates the register with the time of the cause:
 //
 //   a rank's clock        the register of that rank
 //   a compute action      that clock if nothing has run since; otherwise a copy, made when the action ended
@@ -8,9 +8,8 @@
 //   a collective          the register in which its start was computed
 //
 // If a message waits only for a compute action and its queues, the instruction of this action sends it. If it
-// waits for more, an accumulator register collects the other causes: the first cause sets the register, later
-// causes raise it, and the last cause starts the message. The first cause must set it, because registers of
-// accumulators and of messages in flight are reused.
+// waits for more, an accumulator register collects the other causes. The first cause sets the register,
+// because registers are reused. Later causes raise it, and the last cause starts the message.
 //
 // A host that launches actions has its own clock, and one instruction for each launch. The launched action or
 // message waits for the launch as well. If a host may be at most n compute actions ahead, n registers store
@@ -18,7 +17,7 @@
 //
 // If operations start in the order of their launches (launch_walk.hpp), one register of each rank has the
 // start of its newest resident launch. The causes of a later launch are collected in an accumulator until the
-// launch raises this register. A message waits for the registers of its ranks alone.
+// launch raises this register. A message then waits only for the registers of its two ranks.
 
 #include "sim/engines/evaluate.hpp"
 
@@ -81,8 +80,7 @@ class TapeWriter {
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     const auto clock = static_cast<Register>(rank);
     // An instruction has one input besides the clock, so separate instructions raise the clock to the other
-    // inputs. This changes no result, because the rank starts no other action between these instructions and
-    // this one.
+    // inputs. The result is the same, because the rank starts no other action in between.
     for (std::size_t i = 1; i < inputs.size(); ++i) raise_register(clock, arrival(inputs[i]));
     if (flat_.has_launches) raise_register(clock, hosts_[index(rank)].clock);
     write(clock, inputs.empty() ? clock : arrival(inputs[0]), duration_at(position), {.position = position});
@@ -112,8 +110,8 @@ class TapeWriter {
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
     if (last && has_source(cause)) return;  // start() reads the last cause
     // The message's own instruction reads the queues that the message passes, and SENDs and RECVs in the list
-    // take no time. Only a message behind an eager message, or behind a message that passes beside it, waits
-    // for a register that it does not pass itself.
+    // take no time. A message needs another register only if it is behind an eager message, or behind a
+    // message that travels at the same time.
     if (!has_source(cause) && !waits_outside_) return;
     const Source source = has_source(cause) ? source_of(cause) : Source{.at = release_outside(id, cause)};
     if (source.at == kNoRegister) return;
@@ -173,8 +171,8 @@ class TapeWriter {
     std::int32_t producer = kNone;    ///< position of the producer, if `at` is a copy of its end
     std::int32_t collective = kNone;  ///< number of the collective, if `at` is its end
   };
-  /// A copy of the time at which a compute action ends. It is for SENDs of this action's data that come after
-  /// a later compute action of the rank.
+  /// A copy of the end of a compute action. SENDs of this action's data read it if another compute action of
+  /// the rank comes before them.
   struct LateSends {
     std::int32_t count = 0;
     Register copy = kNoRegister;
@@ -375,8 +373,8 @@ class TapeWriter {
   // --- starts -------------------------------------------------------------------------------------
 
   void start_collective(std::int32_t id, Register source) {
-    // A collective needs its own register, even if all members have the same cause. The register keeps the
-    // collective's end for later actions, while the members' clocks increase.
+    // A collective always needs its own register, which keeps its end for later actions. The clocks of its
+    // members cannot keep the end, because they increase.
     Message& message = messages_[index(id)];
     if (message.gathered == kNoRegister) {
       message.gathered = new_register();
@@ -401,8 +399,8 @@ class TapeWriter {
       tape_.origins.back().message = id;
       return;
     }
-    // If there is neither an accumulator nor a source, no action produces the message. It then starts as soon
-    // as its queues are free, so the instruction reads the queue's register.
+    // If there is neither an accumulator nor a source, no action produces the message. It starts as soon as
+    // its queues are free, so the instruction reads the queue's register.
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
                                                    : link_of(id).c;
@@ -452,14 +450,16 @@ class TapeWriter {
   Register trash_;        // register that is written but never read
   std::vector<Message> messages_;
   std::vector<std::uint32_t> link_of_;  // link class of each message
-  std::vector<std::int32_t> newest_;  // for each rank, the compute position whose end is its clock, or kNone
-  std::unordered_map<std::int32_t, LateSends> late_sends_;  // key: position of the producer
+  std::vector<std::int32_t>
+      newest_;  // for each rank, the position of the compute action whose end is the rank's clock, or kNone
+  std::unordered_map<std::int32_t, LateSends>
+      late_sends_;                 // copies for late SENDs, by position of the producer
   std::size_t computed_last_ = 0;  // number of instructions up to the last compute action; 0 if there is none
   std::vector<Register> free_;
   std::vector<Host> hosts_;  // one for each rank; empty if no host launches
   // The two vectors are empty without a launch order.
-  std::vector<Register> held_;      // by position of a launch: the accumulator of its causes
-  std::vector<Register> resident_;  // by rank: the start of its newest resident launch
+  std::vector<Register> held_;      // accumulator of each launch's causes, by position of the launch
+  std::vector<Register> resident_;  // start of the newest resident launch of each rank
   Tape tape_;
   TapeClasses classes_;
   QueueSenders senders_;

@@ -105,7 +105,7 @@ class Groups {
  private:
   const Experiment& experiment_;
   CollectiveRings rings_;
-  std::set<std::int32_t> known_;  // stages
+  std::set<std::int32_t> known_;  // stages whose collectives were added
   std::map<std::vector<std::int32_t>, std::int32_t> groups_;
 };
 
@@ -133,8 +133,7 @@ bool links_are_shared(const Experiment& experiment) {
   LinkUsers users(experiment);
   Groups groups(experiment);
   const ActionWays program_ways(program);
-  // Lowered lists contain all messages. For compute lists, the messages are computed from the outputs of each
-  // action.
+  // Lowered lists contain all messages. For compute lists, the outputs of each action give the messages.
   const ActionWays* const ways = has_transfers(program) ? nullptr : &program_ways;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
     // The streams of this rank so far. A rank has few streams but many messages, so `users` is called once
@@ -216,8 +215,8 @@ tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
   FlatProgram flat = flatten(experiment.program, experiment.costs,
                              {.channels = experiment.channels, .iterations = experiment.program.iterations});
   std::optional<Tape> tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs));
-  // A program with crossed messages has no tape. With eager messages it may have one, so the check must look
-  // for crossed messages.
+  // A program with crossed messages usually has no tape. If messages are eager, it may have one, so the check
+  // must look for crossed messages.
   if (!tape || experiment.channels.eager_bytes > 0) {
     if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
       return tl::unexpected(*std::move(hang));

@@ -1,4 +1,4 @@
-// Computes times by passes over a tape (tape_writer.hpp).
+// Computes the times of a program by passes over its tape. tape_writer.hpp loops over the instructions.
 
 #include "sim/engines/evaluate.hpp"
 
@@ -171,7 +171,7 @@ RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Progr
   lasting_.reserve(program.ranks.size() + 2 * tape.transfers.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     // The clock of a rank without actions stays at 0 while all other clocks increase. If it were compared, no
-    // two passes would ever be alike, so it is omitted.
+    // two passes would ever be equal, so it is omitted.
     if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
   }
   // If the pass does not follow queues, their registers have no meaning.
@@ -231,8 +231,8 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
 }
 
 // Placement rounds place the actions and messages of each rank in the order of its lowered list, and the tape
-// has the same order. One pass over the tape therefore finds the spans of every rank in order, and stores
-// each in the part of the timeline that belongs to the rank:
+// has the same order. So one pass over the tape finds the spans of every rank in order. It stores each span
+// in the rank's part of the timeline:
 //
 //   tape     0F0 with its message   1F0
 //   rank 0   0F0 0SEND_F0           .
@@ -305,8 +305,8 @@ class TurnSpans {
   const Program& program_;
   const TurnTape& turns_;
   Timeline timeline_;
-  std::vector<std::size_t> end_;   // for each rank, the end of its spans so far
-  std::vector<std::size_t> next_;  // for each rank, the next action of its compute list
+  std::vector<std::size_t> end_;   // position after the last stored span of each rank
+  std::vector<std::size_t> next_;  // next action of each rank's compute list
   std::size_t message_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // Makes tapes (tape.hpp). compile() makes a tape from a flat program, whose lists contain SENDs and RECVs.
-// compile_turns() makes a tape from lists of compute actions only, and adds the messages itself.
-// evaluate.hpp computes the times of a tape.
+// compile_turns() makes a tape from lists of compute actions only, and adds the messages itself. The second
+// half of this file computes the times of a tape.
 
 #include <array>
 #include <cstddef>
@@ -38,19 +38,19 @@ std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& chann
 /// program's lists, rank by rank. Messages are numbered in the order in which they are placed.
 struct TurnTape {
   Tape tape;
-  std::vector<std::int32_t> units;  ///< for each message, the microbatch (or slice) that it carries
+  std::vector<std::int32_t> units;  ///< microbatch (or slice) of each message
   bool has_collectives = false;     ///< true if some messages are collectives, with kNoMicrobatch in `units`
 };
 
-/// Returns the tape that lower(), flatten() and compile() would make, without storing lists. Returns
-/// nothing in these cases: channels block, have a capacity or an eager size; passes repeat; members must
-/// join a collective early; or the program deadlocks. The caller must then use compile(). Requires a
-/// program that is valid (validate()) and not lowered. Takes O(actions).
+/// Returns the tape that lower(), flatten() and compile() would make, without storing lists. Returns nothing
+/// if channels block, have a capacity or have an eager size. Also returns nothing if passes repeat, if
+/// members must join a collective early, or if the program deadlocks. The caller must then use compile().
+/// Requires a program that is valid (validate()) and not lowered. Takes O(actions).
 std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptions& channels,
                                       const MicrobatchGroups& groups = {});
 
 // Computes the times of a tape: with one table of costs, with eight tables at once (lanes.cpp), or as the
-// spans of a timeline. evaluate.hpp makes tapes.
+// spans of a timeline.
 
 /// The two queue registers and the two times of a link class: how long a message occupies its queues, and how
 /// long it travels after that. They are stored together, because an instruction needs all four.

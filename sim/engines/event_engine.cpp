@@ -3,8 +3,8 @@
 // The end of the flow changes whenever another flow starts or ends on one of its links. engines.cpp chooses
 // this engine if links are shared.
 //
-// In the flat program, the data of one event are in ten arrays, so each event would wait for ten cache lines.
-// EventState stores all data of one event side by side.
+// EventState stores all data of one event side by side. In the flat program they are in ten arrays, so each
+// event would load ten cache lines.
 
 #include <algorithm>
 #include <cstddef>
@@ -172,8 +172,9 @@ ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
 /// host. Events with equal times are processed in the order in which they were created.
 struct Event {
   Ns time_ns = 0;
-  std::uint32_t sequence = 0;  // below twice the number of positions, which is below 2^31
-  std::int32_t subject = 0;    // a rank, or ~message, or number of ranks + rank of a host
+  // The order of creation; it is below twice the number of positions, which is below 2^31.
+  std::uint32_t sequence = 0;
+  std::int32_t subject = 0;  // a rank, or ~message, or number of ranks + rank of a host
 
   bool operator>(const Event& other) const {
     return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
@@ -237,8 +238,7 @@ class EventSimulator {
   }
 
   bool take_next() {
-    // next_end() must compute the rates of all flows. It is called only when no event of this instant is
-    // left, so once for all flows that start or end at the instant.
+    // next_end() computes the rates of all flows. So it is called only when no event of this instant is left.
     if (events_.empty() || events_.top().time_ns > now_) {
       const std::optional<Ns> flow_end = network_.next_end();
       if (!flow_end && events_.empty()) return false;
@@ -434,8 +434,7 @@ class EventSimulator {
       return true;
     }
     if (step.op == FlatOp::wait) return pass_wait(rank, step);
-    // If the rank has already waited at this step, its end of the message was settled then and must not be
-    // settled again.
+    // If the rank has already waited at this step, its end of the message is settled already.
     const bool again = stands_at_[index(rank)] == step.message;
     if (!again) settle_end(step.message, step.position);
     if (step.op == FlatOp::collective) return true;
@@ -651,12 +650,12 @@ class EventSimulator {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint32_t sequence_ = 0;
   Ns now_ = 0;
-  std::vector<std::int32_t> cursor_;     // for each rank, the step that is next or is being computed
-  std::vector<std::int32_t> stands_at_;  // for each rank, the message that it waits for, or kNone
-  std::vector<std::int32_t> posted_;  // for each rank, the group of transfers that it posted last, or kNone
+  std::vector<std::int32_t> cursor_;     // for each rank, the step that is next or that the rank computes
+  std::vector<std::int32_t> stands_at_;  // message that each rank waits for, or kNone
+  std::vector<std::int32_t> posted_;     // group of transfers that each rank has posted last, or kNone
   CollectiveRings rings_;
-  std::unordered_map<std::int32_t, std::size_t> phase_of_;  // phase of each collective in progress; key:
-                                                            // message
+  std::unordered_map<std::int32_t, std::size_t>
+      phase_of_;  // phase of each collective in progress, by message
   struct Host {
     std::int32_t at = 0;        // position that the host launches next
     std::int32_t launched = 0;  // number of compute actions that the host has launched
@@ -666,8 +665,8 @@ class EventSimulator {
   };
   std::vector<Host> hosts_;  // one for each rank; empty if no host launches
   Ns launch_ns_;
-  std::optional<LaunchLists> order_;   // without a value if operations need no launch order
-  std::vector<std::size_t> resident_;  // by rank: the number of launches that have started
+  std::optional<LaunchLists> order_;   // absent if operations need no launch order
+  std::vector<std::size_t> resident_;  // number of launches of each rank that have started
 };
 
 }  // namespace

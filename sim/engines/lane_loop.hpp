@@ -1,7 +1,7 @@
 #pragma once
 // The input of the vector code, and its functions for each processor family. Used only in sim/engines.
-// lanes.cpp chooses the function. lanes.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp
-// for their processors.
+// lanes.cpp chooses the function. lanes.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile this file for
+// their processors.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,8 @@ struct LaneRun {
   const WideInstruction* wide = nullptr;
   std::size_t size = 0;
   QueuesFollowed queues = QueuesFollowed::both_ends;
-  bool is_stream = false;  ///< true: `durations` has a line for each instruction; false: for each class
+  /// True if `durations` has a line for each instruction, false if it has one for each class.
+  bool is_stream = false;
   const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like `registers`
   const LaneLink* links = nullptr;
   Ns* registers = nullptr;  ///< kLanes times for each register

@@ -7,8 +7,8 @@
 //   STEP   releases gradients; if the version that it replaces is used later, the version is held up to the
 //          end of the last backward that uses it
 //
-// The instant of a charge matters only if the amount is released at the same instant. So only the charges of
-// the latest instant are stored.
+// The time of a charge matters only if the amount is released at the same time. So only the charges of the
+// latest time are stored.
 
 #include "sim/engines/rank_ledger.hpp"
 
@@ -28,7 +28,7 @@ namespace penstock {
 
 void LiveVersions::step() {
   ++newest_;
-  // The new version has the count 0. If the last run also has the count 0, the run already extends to the new
+  // The new version has the count 0. If the count of the last run is also 0, this run then includes the new
   // version.
   if (runs_.back().open != 0) runs_.push_back({.first = newest_, .open = 0});
 }
@@ -180,8 +180,8 @@ void RankLedger::send(const Action& action, Bytes bytes, Ns produced_ns, Ns arri
                       std::int64_t position) {
   const std::size_t kind = kind_of(MemoryCategory::send_buffers);
   held_.charge(kind, bytes, produced_ns, position, action);
-  // If a message takes no time, its charge and its release have the same time and position. release_own()
-  // makes a release that is sorted after the charge.
+  // If a message takes no time, its charge and its release have the same time and position. The release of
+  // release_own() is sorted after the charge.
   held_.release_own(kind, bytes, arrival_ns, position, charged_at(produced_ns, arrival_ns));
 }
 

@@ -22,8 +22,8 @@ namespace penstock {
 /// The order in which memory changes are passed to HeldAmounts. It is the order in which the peaks must count
 /// them, or another one.
 enum class TellingOrder : std::uint8_t {
-  in_order,  // in this order, so each change is applied at once
-  delayed,   // in another order, so each change waits until no earlier one can follow
+  in_order,  // in the order in which the peaks must count them, so each change is applied at once
+  delayed,   // in another order, so each change waits until no earlier change can follow
 };
 
 /// The time at which a released amount was charged: at the instant of its release, or earlier.
@@ -104,8 +104,9 @@ class HeldAmounts {
     /// The first key by which changes at one instant are sorted. It is 0 for the release of an amount that
     /// was charged at an earlier instant, and 1 for all other changes.
     std::int32_t phase = 0;
-    std::int32_t order = 0;  ///< order at one position: 0 for the release of another action's charge, 1 for a
-                             ///< charge, 2 for the release of an own charge
+    /// Order at one position: 0 for the release of another action's charge, 1 for a charge, 2 for the release
+    /// of the action's own charge.
+    std::int32_t order = 0;
     std::int64_t position = 0;
     std::size_t kind = 0;
     std::int64_t amount = 0;  ///< negative for a release
@@ -156,8 +157,8 @@ class HeldAmounts {
   }
 
   TellingOrder order_;
-  std::array<Amount, kFirst> first_{};  // the amounts of the kinds below kFirst
-  std::vector<Amount> further_;         // the amounts of all other kinds
+  std::array<Amount, kFirst> first_{};  // amounts of the kinds below kFirst
+  std::vector<Amount> further_;         // amounts of all other kinds
   std::int64_t total_ = 0;
   std::int64_t peak_total_ = 0;
   Change at_peak_;
@@ -221,7 +222,7 @@ class LiveVersions {
   void join_run_before(std::size_t run);
 
   std::int32_t newest_ = 0;
-  std::vector<Run> runs_{{}};  // ascending by version
+  std::vector<Run> runs_{{}};  // runs in ascending order of versions
 };
 
 class RankLedger {
@@ -229,7 +230,7 @@ class RankLedger {
   /// Creates the record of a rank's memory. `stages` are the stages that the rank holds.
   RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order);
 
-  /// Records a compute action. `later` has information about the F that follow this action in the rank's
+  /// Records a compute action. `later` answers questions about the F that follow this action in the rank's
   /// list:
   ///   next_has(stage, version)   whether the next F of the stage uses the version
   ///   some_has(stage, version)   whether any later F of the stage uses it

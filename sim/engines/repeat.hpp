@@ -1,15 +1,15 @@
 #pragma once
 // Searches a streamed walk (streamed_walk.cpp) for two moments after which the same actions happen at the
 // same distances in time. The walk passes its state to one of three visitors, field by field and always in
-// the same order. The function that receives a field says how the field may change:
+// the same order. The name of the function that receives a field states how the field may change:
 //
 //   same    what must be equal: places, numbers of messages        time    a live time
 //   unit    a microbatch                                           count   what grows evenly: busy time
 //                                                                  held    like count: bytes that are held
 //
 // Two moments are alike if all `same` fields are equal, all times have moved by one amount, and all
-// microbatches have moved by one number. Then everything repeats, and `AdvanceState` adds n times the
-// difference of the two moments to the later one.
+// microbatches have moved by one number. The walk then repeats what it did between them. To jump over n
+// repetitions, `AdvanceState` adds n times the difference of the two moments to the later one.
 
 #include <algorithm>
 #include <array>
@@ -144,7 +144,7 @@ struct CursorMove {
 struct Jump {
   const KeptState* kept = nullptr;  ///< the state at the recorded moment
   StateShift shift;                 ///< the difference between the two moments
-  std::vector<CursorMove> moves;    ///< one move for each rank
+  std::vector<CursorMove> moves;    ///< one movement for each rank
   std::int64_t actions = 0;         ///< the number of actions between the two moments
   std::int64_t times = 0;
 };

@@ -4,9 +4,9 @@
 // constant is the period of the microbatches between the two repetitions.
 //
 // The tape of one pass is A: it computes the clocks and queues at the end of a pass from those at the end of
-// the pass before. It is enough to compare these. If a pass depends on more than clocks and queues, or if
-// links are shared, a program with all the repetitions runs instead. The second half of this file handles
-// streams.
+// the pass before. So it is enough to compare these clocks and queues. If a pass depends on more than clocks
+// and queues, or if links are shared, a program with all the repetitions runs instead. The second half of
+// this file handles streams.
 
 #include "sim/engines/steady_state.hpp"
 
@@ -175,8 +175,8 @@ std::optional<Period> steady_period(const Experiment& experiment, Engine engine)
 }
 
 // A stream is one long pass. The actions of one microbatch, rank by rank, are compared with those of later
-// microbatches. The compared stretch must be longer than the number of microbatches that depend on each
-// other. If all times of the stretch have moved by one amount, all later times do as well.
+// microbatches. If as many consecutive microbatches as depend on each other have moved by one amount, all
+// later times move by this amount, too.
 //
 //   rank 0:  F3 B0 F4 B1 F5 B2       microbatch 3: F3 at 0, B3 at 6 ...
 //   rank 1:     F3 B3 F4 B4          microbatch 4: the same actions, each 3 later
@@ -324,7 +324,7 @@ class MicrobatchRows {
     return std::span(entries_).subspan(begin_[number], begin_[number + 1] - begin_[number]);
   }
 
-  std::vector<std::size_t> begin_;  // index: microbatch
+  std::vector<std::size_t> begin_;  // index of the first entry of each microbatch
   std::vector<Entry> entries_;
 };
 

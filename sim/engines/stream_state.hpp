@@ -101,7 +101,7 @@ class HeldStages {
   }
 
  private:
-  std::vector<std::vector<HeldStage>> stages_;  // index: stage, then replica
+  std::vector<std::vector<HeldStage>> stages_;  // state of each stage and replica
 };
 
 /// The forward passes (F) that follow the running actions in a rank's list. RankLedger asks for them. The
@@ -238,7 +238,7 @@ class FlightTable {
   std::size_t size_ = 2;  // always a power of two
   std::int64_t count_ = 0;
   std::array<MessageInFlight, 2> few_{};
-  std::vector<MessageInFlight> places_;  // used if the table has more than two places
+  std::vector<MessageInFlight> places_;  // messages by place; used if the table has more than two places
 };
 
 class MessagesInFlight {
@@ -287,7 +287,7 @@ class MessagesInFlight {
 
  private:
   ActionWays ways_;
-  std::vector<FlightTable> tables_;  // one for each edge and direction
+  std::vector<FlightTable> tables_;  // one table for each edge and direction
   MessageInFlight* latest_ = nullptr;
   std::size_t latest_way_ = 0;
 };
@@ -383,10 +383,10 @@ class TransferWays {
   const Experiment& experiment_;
   const EdgeNumbers& edges_;
   TransferPrices prices_;
-  std::vector<EdgeWays> ways_;  // index: edge and flow
+  std::vector<EdgeWays> ways_;  // routes of each edge and direction
   std::vector<Queue> queues_;
-  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;  // key: rank, and queue at the
-                                                                               // rank
+  std::map<std::pair<std::int32_t, std::size_t>, std::size_t>
+      queue_numbers_;  // number of each queue, by rank and queue at the rank
 };
 
 }  // namespace penstock

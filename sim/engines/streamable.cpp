@@ -68,7 +68,8 @@ bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& new
 }
 
 /// Returns true if the weight versions that each stage's F uses never decrease in the list. LaterForwards
-/// reads a list only forwards. If an older version were used again, it would have been released too early.
+/// reads a list only forwards. If a later F used an older version again, this version would already be
+/// released.
 bool all_versions_rise(const ActionLoops& list) {
   NewestVersions newest;
   return std::ranges::all_of(list.loops(), [&](const RunLoop& loop) {

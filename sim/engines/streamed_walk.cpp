@@ -227,10 +227,10 @@ class StreamedWalk {
 
   template <class State>
   void show(State& state) {
-    in_flight_.show(state);  // first, because in states that differ, messages usually differ
+    in_flight_.show(state);  // passed first, because states that differ usually differ in these messages
     if (!state.goes_on()) return;
-    // If `state` is an AdvanceState, the code below changes the clocks. The clocks decide which queue times
-    // have an effect, so the queues are passed first.
+    // The queues come before the clocks. The reason is that the clocks decide which queue times have an
+    // effect, and that the code below changes the clocks if `state` is an AdvanceState.
     ways_.show(state, [&](std::int32_t rank) { return clock_ns(rank); });
     for (std::size_t rank = 0; rank < ranks_.size() && state.goes_on(); ++rank) {
       RankState& here = ranks_[rank];
@@ -255,8 +255,8 @@ class StreamedWalk {
 
  private:
   static constexpr bool kWithFigures = kFollowed == Followed::figures;
-  // These limits resemble those of period_of_repetitions() (steady_state.cpp). Only actions that the walk has
-  // placed one by one count, because jumps cost little.
+  // These limits are similar to those of period_of_repetitions() (steady_state.cpp). Only actions that the
+  // walk has placed one by one count, because jumps cost little.
   static constexpr std::int64_t kMostPasses = 64;
   static constexpr std::int64_t kMostWalked = 1 << 22;  // limit of the actions; it applies after two passes
 
@@ -463,12 +463,12 @@ class StreamedWalk {
   MessagesInFlight in_flight_;
   TransferWays ways_;
   CollectiveRings rings_;
-  std::vector<std::array<Ns, kActionKindCount>> durations_;  // index: stage, then kind
+  std::vector<std::array<Ns, kActionKindCount>> durations_;  // durations by stage and kind
   std::vector<RankState> ranks_;
-  std::vector<RankLedger> accounts_;  // index: rank
+  std::vector<RankLedger> accounts_;  // memory of each rank
   HeldStages held_stages_;
   Gathering gathering_;
-  Ns last_end_ns_ = 0;             // the latest end of a message or collective
+  Ns last_end_ns_ = 0;             // latest end of a message or collective
   std::vector<Interval> awaited_;  // transfers and reductions for which the current group waits
   std::vector<Taken> taken_;
   Jumps jumps_;

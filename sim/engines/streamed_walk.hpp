@@ -48,7 +48,7 @@ struct StreamedRun {
 
 enum class Jumps : std::uint8_t {
   taken,
-  left_out,  // the walk places every action and never jumps
+  left_out,  // the walk processes every action and never jumps
 };
 
 /// Computes the run of an experiment in a streamed walk through `lists`, which replace the experiment's own

@@ -1,7 +1,7 @@
 #pragma once
-// The format of a tape, which is a compiled program. A tape is a list of instructions that compute the
-// times of actions and messages. It contains the dependencies but no durations. evaluate.hpp makes tapes,
-// and evaluate.hpp runs them with one or several tables of costs.
+// The format of a tape, which is a compiled program. A tape is a list of instructions that compute the times
+// of actions and messages. It contains the dependencies but no durations. evaluate.hpp makes tapes and runs
+// them with one or several tables of costs.
 //
 // One instruction raises one clock and sends at most one message:
 //
@@ -46,11 +46,12 @@ struct Instruction {
   Class link = 0;
 };
 using NarrowInstruction = Instruction<std::uint16_t>;
-using WideInstruction = Instruction<std::uint32_t>;  // for tapes with more than 2^16 duration or link classes
+// Instructions of tapes with more than 2^16 duration or link classes.
+using WideInstruction = Instruction<std::uint32_t>;
 
 /// The groups of microbatches that cost the same. Microbatches m and m + `count` are in one group.
 struct MicrobatchGroups {
-  std::int32_t count = 1;   ///< 1: all microbatches cost the same
+  std::int32_t count = 1;   ///< 1 if all microbatches cost the same
   std::int32_t slices = 1;  ///< number of slices of one microbatch
 
   /// Returns a number that identifies the stage and the group of an action. An action without a microbatch is
@@ -71,7 +72,7 @@ struct MicrobatchGroups {
 struct DurationClass {
   std::uint32_t first = 0;  ///< index into Tape::class_actions
   std::uint32_t count = 0;
-  bool launches = false;  ///< true: the class is the launch of one action of any kind
+  bool launches = false;  ///< true if the class is the launch of one action of any kind
 };
 /// The number of the duration class of 0 ns, which every tape has.
 inline constexpr std::uint32_t kNoTime = 0;
@@ -88,7 +89,8 @@ struct TransferClass {
 struct LinkClass {
   static constexpr std::int32_t kNoTransfer = -1;
 
-  Register c = 0;  ///< queue at the sender; also that of the receiver if both hold the same messages
+  /// Queue at the sender; it is also the queue at the receiver if both hold the same messages.
+  Register c = 0;
   Register e = 0;  ///< queue at the receiver; equal to c if it has no register of its own
   std::int32_t transfer = kNoTransfer;  ///< index into Tape::transfers
 };

@@ -127,7 +127,8 @@ std::uint32_t MessageWays::queue_at(std::int32_t rank, const MessageEnd& end) {
   return queue;
 }
 
-/// Finds pairs of queues that hold the same messages. One queue of a pair then stands for both.
+/// Finds pairs of queues that hold the same messages. Both queues of a pair then use the register of one of
+/// them.
 void MessageWays::pair_queues() {
   // Finds for each queue the queue at the other end of its messages, or kSeveral. Every message passes the
   // sender's queue, but an eager one may pass without the receiver's queue.
@@ -186,12 +187,12 @@ WayRegisters MessageWays::in_registers(Register first) && {
 
 std::optional<std::vector<std::uint32_t>> QueueSenders::of(const Tape& tape) const {
   if (!only_clocks_ || tape.both_ends) return std::nullopt;
-  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // for each queue, its only sender, or -1
+  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // only sender of each queue, or -1
   for (const LinkClass& link : tape.links) {
     if (link.transfer == LinkClass::kNoTransfer) continue;
     std::int32_t& rank = rank_of[link.c];
     const std::int32_t sender = tape.transfers[index(link.transfer)].from_rank;
-    // A message of another rank may come while the queue is still busy.
+    // If several ranks send through the queue, it may still be busy when a message comes.
     if (rank != -1 && rank != sender) return std::nullopt;
     rank = sender;
   }

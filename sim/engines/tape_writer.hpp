@@ -80,8 +80,8 @@ class Numbering {
       places_[free_or_equal(keys_[number])] = number;
   }
 
-  std::vector<Key> keys_;              // index: number of the key
-  std::vector<std::uint32_t> places_;  // size is a power of two
+  std::vector<Key> keys_;              // key of each number
+  std::vector<std::uint32_t> places_;  // hash table; its size is a power of two
 };
 
 /// The instructions of a tape while it is written. Instructions are narrow until a class number exceeds 16
@@ -187,7 +187,7 @@ class TapeClasses {
   MicrobatchGroups groups_;
   Register ranks_;
   Tape& tape_;
-  std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
+  std::vector<std::uint32_t> single_;  // duration class of each group of microbatches, stage and kind
   // A numbering of groups with at least two actions. The key of a group has three parts: the count of the
   // actions before the last one, the number of these actions as a group, and the last action.
   Numbering<3> longer_;
@@ -266,9 +266,10 @@ class MessageWays {
   std::vector<TransferClass> transfers_;
   std::vector<Way> ways_;
   std::vector<Queue> queues_;
-  std::vector<Recent> recent_;  // index: sending stage, group of microbatches, flow, and eager or not
-  Numbering<4> numbers_;        // numbers of routes; key: sender, receiver, index in recent_, peer
-  Numbering<2> queue_numbers_;  // numbers of queues; key: rank, and number at the rank
+  // Recent route of each sending stage, group of microbatches and flow, for eager and other messages.
+  std::vector<Recent> recent_;
+  Numbering<4> numbers_;        // number of each route, by sender, receiver, index in recent_, and peer
+  Numbering<2> queue_numbers_;  // number of each queue, by rank and number at the rank
   Numbering<2> edges_;
 };
 
@@ -290,7 +291,7 @@ class QueueSenders {
 
  private:
   bool only_clocks_ = true;
-  std::vector<bool> sends_;  // index: duration class
+  std::vector<bool> sends_;  // true for duration classes whose instructions send messages
 };
 
 /// Returns the queues that a pass over the tape must model. The result holds for any register values at the
@@ -315,7 +316,7 @@ struct FromClasses {
 };
 struct FromStream {
   const Ns* by_instruction;
-  std::span<const Ns> by_class{};  // empty, because durations may have any value
+  std::span<const Ns> by_class{};  // is always empty, which means that durations may have any value
   Ns operator()(std::size_t number, std::uint32_t /*duration*/) const { return by_instruction[number]; }
 };
 

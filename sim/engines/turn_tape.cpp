@@ -95,7 +95,7 @@ class HandedRegisters {
 
   ActionWays ways_;
   std::size_t units_;
-  std::vector<Register> there_;  // index: edge and direction, then unit
+  std::vector<Register> there_;  // register of each output, by edge and direction, and then by unit
   std::size_t newest_ = 0;
   std::size_t newest_way_ = 0;
 };
@@ -139,8 +139,8 @@ class CollectiveEnds {
   }
 
   std::vector<Register> last_of_rank_;
-  Numbering<3> places_;           // numbers for keys of rank, stage and kind
-  std::vector<Register> newest_;  // index: number from places_
+  Numbering<3> places_;           // number of each rank, stage and kind
+  std::vector<Register> newest_;  // register of the newest collective, by number in places_
   std::vector<std::int32_t> uses_;
 };
 
@@ -358,13 +358,14 @@ class TurnTapeWriter {
   const Program& program_;
   HandedRegisters& handed_;
   Register trash_;                           // register that is written but never read
-  std::vector<std::int32_t> next_position_;  // for each rank, the position of its next action
+  std::vector<std::int32_t> next_position_;  // position of the next action of each rank
   bool sends_nothing_ = false;  // true if the last instruction is a compute action and sends no message yet
   Register gathered_ = kNoRegister;  // register of the incomplete collective
   std::vector<std::int32_t> members_;
   std::vector<Register> free_;
-  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // several links, or not known yet
-  std::vector<std::uint32_t> link_of_edge_;                    // index: edge and flow
+  // The edge has several links, or its link is not known yet.
+  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;
+  std::vector<std::uint32_t> link_of_edge_;  // link of each edge and flow
   std::vector<std::uint32_t> link_of_way_;
   MessageWays ways_;
   CollectiveEnds ends_;

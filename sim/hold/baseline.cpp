@@ -49,8 +49,8 @@ namespace penstock {
 
 namespace {
 
-/// Records the channel models under which the program hangs. It checks all models and not only the
-/// scenario's own. So a new hang is found before a user changes the channels.
+/// Records the channel models under which the program hangs. It checks all models and not only the scenario's
+/// own. So a new hang is found even if the scenario uses another model today.
 void find_hangs(Measurement& now, const Experiment& experiment) {
   for (const ChannelModel model : kChannelModels) {
     ChannelOptions options = experiment.channels;
@@ -191,7 +191,7 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
   if (!now.figures.run) {
     differences.add("runs", "true", fmt::format("false: {}", in_one_line(now.problem)), true);
   } else if (!expected.run) {
-    // The stored program could not run, so it has no figures. The current run is an improvement.
+    // The stored program could not run, so it has no figures. Now it runs, which is an improvement.
     differences.add("runs", "false", "true", false);
   } else {
     differences.number("makespan_ns", static_cast<double>(expected.run->makespan_ns),
@@ -213,8 +213,8 @@ void add_lines(std::vector<std::string>& lines, const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
 }
 
-/// Returns the complete messages about new problems, such as a hang. The findings contain only one line for
-/// each problem.
+/// Returns the complete messages about new problems, such as a hang. The findings have only one line for each
+/// problem.
 std::vector<std::string> problems_of(const BaselineFigures& expected, const Measurement& now) {
   std::vector<std::string> lines;
   add_lines(lines, now.problem);
@@ -229,8 +229,8 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   return lines;
 }
 
-/// Adds reasons for the findings to the verdict: what the bill says, and the programs and paths if the
-/// baseline stores them.
+/// Adds reasons for the findings to the verdict. They are the changes of the bill, and those of the program
+/// and its longest path if the baseline stores them.
 void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
   verdict.reasons = problems_of(*entry.figures, now);
   if (!entry.held || verdict.findings.empty() || !now.run) return;
@@ -244,8 +244,8 @@ std::vector<std::string> import_notes(const Scenario& scenario) {
   return scenario.program ? scenario.notes : std::vector<std::string>{};
 }
 
-/// Measures the entry's scenario again, and returns the differences. Their reasons need the span of every
-/// action. So they are computed only if there are differences.
+/// Measures the entry's scenario again, and returns the differences. Reasons are computed only if there are
+/// differences, because they need the span of every action.
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
@@ -381,7 +381,8 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
     entry.figures = std::move(measurement->figures);
     // Only a valid program is stored, because later programs are compared with it.
     entry.held = entry.figures->valid ? std::move(measurement->run) : std::nullopt;
-    // A program that hangs has no bill. Without its text, there is then nothing to store.
+    // A program that hangs has no bill. If the baseline stores no texts of programs either, nothing is left
+    // to store.
     if (entry.held == HeldRun{}) entry.held.reset();
     entry.notes = std::move(measurement->notes);
     entry.memory_unit = measurement->memory_unit;

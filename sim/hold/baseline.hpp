@@ -46,7 +46,7 @@ std::string to_text(const PathStep& step);
 tl::expected<PathStep, std::string> path_step_of_text(const std::string& text);
 
 /// Returns the index of the first step in which two paths differ. Returns the length of the shorter path if
-/// they do not. Steps are equal if they are the same action on the same rank, at any time.
+/// they do not differ. Steps are equal if they are the same action on the same rank, at any time.
 std::size_t parting_step(const std::vector<PathStep>& before, const std::vector<PathStep>& after);
 
 /// The amounts by which figures may become worse. An improvement never fails. A changed digest fails only if
@@ -55,7 +55,7 @@ struct BaselineTolerance {
   double makespan = 0;    ///< largest increase, as a fraction of the baseline's makespan; 0.01 is one percent
   double bubble = 0;      ///< largest increase of idle_over_total
   double peak_bytes = 0;  ///< largest increase, as a fraction of the baseline's peak
-  bool digest = false;    ///< true: the check fails if the digest of the lowered program has changed
+  bool digest = false;    ///< true if a changed digest of the lowered program is a failure
 
   friend bool operator==(const BaselineTolerance&, const BaselineTolerance&) = default;
 };
@@ -74,7 +74,8 @@ struct ReachedRates {
 struct StoredRun {
   Ns makespan_ns = 0;
   double idle_over_total = 0;
-  double peak_bytes = 0;  ///< peak of the fullest rank, in bytes, or in activations if memory is counted so
+  /// Peak of the fullest rank, in bytes, or in activations if the scenario counts memory in activations.
+  double peak_bytes = 0;
   /// The rates of the model. Absent if the model has no rates, or if an older version of Penstock wrote the
   /// file.
   std::optional<ReachedRates> rates{};
@@ -113,11 +114,13 @@ struct HeldPeak {
 struct HeldRun {
   /// The text of the lowered program. Empty if Baseline::holds_programs is false.
   std::string program;
-  /// The longest path of the run. Empty if the program hangs, or if Baseline::holds_programs is false.
+  /// The longest path of the run. Empty if the program hangs or Baseline::holds_programs is false.
   std::vector<PathStep> path;
-  /// Absent if the program hangs or has more than kMostExplained compute actions, or if the file is older.
+  /// Absent if the program hangs or has more than kMostExplained compute actions, or if an older version of
+  /// Penstock wrote the file.
   std::optional<MeanBill> bill{};
-  std::optional<HeldPeak> peak{};  ///< absent if the program hangs, or if the file is older
+  std::optional<HeldPeak>
+      peak{};  ///< absent if the program hangs, or if an older version of Penstock wrote the file
 
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
 };
@@ -125,13 +128,14 @@ struct HeldRun {
 struct BaselineEntry {
   std::string scenario;                    ///< path relative to the baseline file
   std::optional<BaselineFigures> figures;  ///< absent if the entry is listed but not measured yet
-  std::optional<HeldRun> held{};           ///< absent if the program is invalid, or if the file is older
+  std::optional<HeldRun>
+      held{};  ///< absent if the program is invalid, or if an older version of Penstock wrote the file
   /// The notes on a program file. Only updated() fills them in; the baseline file does not contain them.
   std::vector<std::string> notes{};
   /// The unit of the peak memory. Only updated() fills it in; the baseline file does not contain it.
   MemoryUnit memory_unit = MemoryUnit::bytes;
 
-  /// Compares all but the unit, so that an entry equals itself after it was written and read.
+  /// Compares all members except the unit, because the file does not contain it.
   friend bool operator==(const BaselineEntry& one, const BaselineEntry& other) {
     return std::tie(one.scenario, one.figures, one.held, one.notes) ==
            std::tie(other.scenario, other.figures, other.held, other.notes);
@@ -146,21 +150,21 @@ struct Baseline {
   friend bool operator==(const Baseline&, const Baseline&) = default;
 };
 
-/// One difference between the stored and the current figures. Texts are for people ("33.000 ms"), numbers for
-/// programs (33000000).
+/// One difference between the stored and the current figures. The texts are for people ("33.000 ms"), and the
+/// numbers are for programs (33000000).
 struct BaselineFinding {
   std::string figure;  ///< for example "makespan_ns" or "hangs under pair"
   std::string expected;
   std::string actual;
   bool failed = false;  ///< false for an improvement, and for a difference within the tolerance
-  std::optional<double> expected_number{};  ///< absent if the figure is no number
+  std::optional<double> expected_number{};  ///< absent if the figure is not a number
   std::optional<double> actual_number{};
 
   friend bool operator==(const BaselineFinding&, const BaselineFinding&) = default;
 };
 
-/// Returns the name of a figure in texts for people, such as "makespan" for "makespan_ns". Most figures
-/// have the same name there.
+/// Returns the name of a figure in texts for people, such as "makespan" for "makespan_ns". Most figures have
+/// the same name in both.
 std::string_view shown_figure(std::string_view figure);
 
 /// The result of the comparison of one entry. `findings` is empty if no figure has changed.
@@ -183,9 +187,8 @@ struct Measurement {
   std::string problem;
   /// The message for each channel model with which the program hangs or its messages are crossed.
   std::map<ChannelModel, std::string> hangs{};
-  /// The data that explain the figures. They are absent if the caller passed RunHeld::none. For an invalid
-  /// program file, they are only the text of the program. They are absent if the program of a scenario is
-  /// invalid.
+  /// The data that explain the figures. For an invalid program file, they are only the text of the program.
+  /// They are absent for an invalid program of a scenario, and if the caller passed RunHeld::none.
   std::optional<HeldRun> run{};
   std::vector<std::string> notes{};            ///< repairs and assumptions from reading a program file
   MemoryUnit memory_unit = MemoryUnit::bytes;  ///< unit of the peak
@@ -195,10 +198,10 @@ struct Measurement {
 enum class RunHeld : std::uint8_t {
   none,
   bill,     ///< the bill and the peak of memory
-  program,  ///< the text of the program and its longest path as well
+  program,  ///< also the text of the program and its longest path
 };
 
-/// Reads a baseline file (JSON). Error: the message names the file, the position, the expected value and the
+/// Reads a baseline file (JSON). An error message names the file, the position, the expected value and the
 /// found value.
 tl::expected<Baseline, std::string> read_baseline(const std::filesystem::path& file);
 /// Reads a baseline from `text` in the same way as read_baseline(). Error messages use `name` as the file's
@@ -208,8 +211,8 @@ tl::expected<Baseline, std::string> parse_baseline(const std::string& text, cons
 /// shows only real changes.
 std::string to_json(const Baseline& baseline);
 
-/// Computes the current figures of a scenario or program file. Error: the file cannot be read, its shape is
-/// impossible, or the run needs more memory than this machine has.
+/// Computes the current figures of a scenario or program file. Returns an error if the file cannot be read,
+/// if its shape is impossible, or if this machine has too little memory.
 tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario,
                                                RunHeld held = RunHeld::none);
 
@@ -219,7 +222,8 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
 /// Compares the stored figures of every entry with its current figures. `directory` is the folder of the
 /// baseline file.
 std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesystem::path& directory);
-/// Returns the baseline with the current figures of all entries. Error: an entry cannot be measured.
+/// Returns the baseline with the current figures of all entries. Returns an error if an entry cannot be
+/// measured.
 tl::expected<Baseline, std::string> updated(const Baseline& baseline, const std::filesystem::path& directory);
 
 /// Returns lines that explain how `now` differs from the stored run `then`.

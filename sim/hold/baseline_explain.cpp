@@ -1,8 +1,8 @@
-// Explains which figures got worse, compared with a baseline. It shows how the program, the bill and the
-// longest path have changed, and the memory of the rank that stores most. The bill divides the makespan by
-// cause, so the changes of its lines add up to the change of the makespan. The changes of all memory
-// categories add up to the change of the peak. Only the first differences are shown, so that the text
-// stays readable for thousands of ranks. Tests: tests/sim/baseline_explained_test.cpp.
+// Explains which figures got worse, compared with a baseline. It shows the changes of the program, the bill,
+// the longest path, and the memory of the fullest rank. The bill divides the makespan by cause, so the
+// changes of its lines add up to the change of the makespan. The changes of all memory categories add up to
+// the change of the peak. Only the first differences are shown, so that the text stays readable for thousands
+// of ranks. Tests: tests/sim/baseline_explained_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -64,9 +64,9 @@ ProgramDiff shortened(ProgramDiff diff) {
   return diff;
 }
 
-/// Returns the program without its messages. A baseline stores a valid program in its lowered form, with
-/// messages. It stores an invalid program as its author wrote it, which is often without messages. Without
-/// messages, both can be compared.
+/// Returns the program without its messages. A baseline stores a valid program with its messages. It stores
+/// an invalid program as its author wrote it, which is often without messages. Both can be compared only
+/// without messages.
 Program without_messages(Program program) {
   for (std::vector<Action>& list : program.ranks)
     std::erase_if(list, [](const Action& action) { return is_transfer(action.kind); });

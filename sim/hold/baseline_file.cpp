@@ -78,8 +78,8 @@ class BaselineReader {
     problem_ = fmt::format("{}: {}: expected {}, got {}", name_, path, expected, got);
   }
 
-  /// Returns the value of `key` in the object if `fits` accepts it. If the key is missing, returns
-  /// `otherwise` if this is given. In all other cases notes a problem and returns a default value.
+  /// Returns the value of `key` in the object if `fits` accepts it. Returns `otherwise` if the key is missing
+  /// and the caller has given this value. In all other cases, records a problem and returns a default value.
   /// `expected` names the accepted values in the message.
   template <typename Value>
   Value member(const Json& object, const std::string& path, const char* key, std::string_view expected,
@@ -142,8 +142,8 @@ std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, c
   return crosses;
 }
 
-/// Notes a problem for each key that is not in `known`. Otherwise a misspelt key would have no effect, and
-/// no message would report it.
+/// Records a problem for each key that is not in `known`. Otherwise a misspelt key would be ignored without a
+/// message.
 void refuse_others(BaselineReader& reader, const Json& object, const std::string& path,
                    std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {

@@ -4,9 +4,9 @@
 //
 //     minimise  sum over rows of (predicted / measured - 1)^2,  no cost below 0
 //
-// The costs do not contain the bubble and the differences between stages of a pipeline. The engine computes
-// them, and rows with several stages test the result. Rows with one stage are tested by cross-validation:
-// each fifth of them is predicted with costs that were fitted on the other four fifths. Tests:
+// The rows with one stage are tested by cross-validation: each fifth of them is predicted with costs that
+// were fitted on the other four fifths. For rows with several stages, the engine computes the bubble and the
+// differences between stages. These rows are not used in the fit, so they test it. Tests:
 // tests/sim/measured_runs_test.cpp.
 
 #include "sim/hold/fit_iterations.hpp"
@@ -44,15 +44,16 @@ constexpr double kMillion = 1e6;
 
 // --- the equations ----------------------------------------------------------------------------------------
 
-/// The position of each cost among the unknowns. The first three are the constant, and the step's time for a
-/// layer and for a million parameters. Then come the reductions for each hidden size, and then the time of
-/// the layer and of the model's ends for each kind of layer. With hidden sizes 1024 and 2048 and one kind of
-/// layer for each:
+/// The position of each cost among the unknowns. The first one is a constant. The next two are the step's
+/// time for a layer and for a million parameters. Then come the reductions for each hidden size. Last come
+/// two times for each kind of layer: that of the layer, and that of the model's ends. For example, with the
+/// hidden sizes 1024 and 2048, and one kind of layer for each:
 ///
 ///     0 constant  1 layer  2 parameters | 3, 4 reductions | 5 layer, 6 ends | 7 layer, 8 ends
 struct Unknowns {
   std::map<std::int64_t, std::size_t> reductions;  ///< key: hidden size
-  std::map<FittedLayer, std::size_t> layers;  ///< position of the layer's time; that of the ends follows it
+  std::map<FittedLayer, std::size_t>
+      layers;  ///< position of the layer's time; the next position has the time of the model's ends
   std::size_t count = 3;
 };
 
@@ -67,7 +68,7 @@ Unknowns unknowns_of(const std::vector<Iteration>& rows) {
   return unknowns;
 }
 
-/// Returns the equation of a row with one stage. It says that the sum of the costs equals the measured
+/// Returns the equation of a row with one stage. It states that the sum of the costs equals the measured
 /// time. The stage has both the embedding and the head.
 LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::int64_t vocabulary) {
   const auto layers = static_cast<double>(row.layers);
@@ -97,8 +98,8 @@ std::vector<LinearEquation> equations_of(const std::vector<Iteration>& rows, con
   return equations;
 }
 
-/// Returns a cost rounded to whole nanoseconds. If the models have few parameters, the cost of a million
-/// parameters may be too large for an integer. So the result is limited.
+/// Returns a cost rounded to whole nanoseconds. The result is limited, because the cost of a million
+/// parameters may be huge if the models have few parameters.
 Ns whole(double ns) {
   constexpr double kMost = 1e18;
   return static_cast<Ns>(std::llround(std::min(ns, kMost)));
@@ -155,8 +156,8 @@ tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   return static_cast<double>(prediction->result.makespan_ns) * kSecondsPerNanosecond;
 }
 
-/// Returns the prediction errors of the rows with several stages, to which no cost was fitted. Returns
-/// nothing if there are no such rows.
+/// Returns the prediction errors of the rows with several stages, which the fit does not use. Returns nothing
+/// if there are no such rows.
 std::optional<RunGroup> not_fitted(const RunsReport& report) {
   GroupErrors errors;
   for (const PredictedRun& row : report.rows)
@@ -201,8 +202,8 @@ tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& run
                            .predicted_seconds = *seconds[i],
                            .error = error,
                            .fitted = is_fitted[i]});
-    // The errors of fitted rows show how well the costs fit, and not how well they predict. The group's name
-    // says "fitted" for this reason.
+    // The errors of fitted rows show how well the costs fit, but not how well they predict. So the group's
+    // name contains "fitted".
     groups.add(is_fitted[i] ? run.source + ", fitted" : run.source, error);
     all.add(error);
   }
@@ -273,7 +274,7 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 /// The limit below which gradients and values count as 0. For gradients, it is relative to the length of the
-/// right side.
+/// vector b.
 constexpr double kNothing = 1e-12;
 
 /// The equations as a matrix. Every column that is not 0 is scaled to length 1.

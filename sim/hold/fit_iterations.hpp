@@ -68,7 +68,7 @@ struct FitReport {
   /// Line numbers of the rows that cannot be predicted, because no row with one stage has their kind of
   /// layer.
   std::vector<std::size_t> unpriced;
-  /// The errors of the rows with several stages, which the fit does not use. Absent if there are no such
+  /// Errors of the rows with several stages. The fit does not use these rows. Absent if there are no such
   /// rows.
   std::optional<RunGroup> held_out;
   /// Errors of the rows with one stage. Each row is predicted with costs that were fitted on the other four
@@ -76,14 +76,14 @@ struct FitReport {
   std::optional<RunGroup> left_out;
 };
 
-/// The inputs of a fit that the file of iterations does not state.
+/// The inputs of a fit that are not in the file of iterations.
 struct FitAssumptions {
   std::int64_t vocabulary = 1;       ///< size of the vocabulary, in tokens
   double link_bytes_per_second = 0;  ///< bandwidth of messages between stages; 0: messages take no time
 };
 
-/// Fits costs to the rows with one stage, and predicts all rows by simulations of 1F1B. Error: there is no
-/// row with one stage, or a row cannot be simulated. The message names the line of the row.
+/// Fits costs to the rows with one stage, and predicts all rows by simulations of 1F1B. Returns an error if
+/// there is no row with one stage, or if a row cannot be simulated. The message names the line of this row.
 tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations,
                                                     const FitAssumptions& assumed);
 
@@ -104,7 +104,7 @@ struct LinearEquation {
 std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>& equations,
                                                std::size_t unknowns);
 
-/// Returns the rank of the equations: the number of unknowns that they determine.
+/// Returns the rank of the system of equations. It is the number of unknowns that the equations determine.
 std::size_t identifiable_unknowns(const std::vector<LinearEquation>& equations, std::size_t unknowns);
 
 }  // namespace penstock

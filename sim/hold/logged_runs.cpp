@@ -94,8 +94,8 @@ std::optional<Json> config_of(const ArgumentReader& arguments) {
   const auto heads = arguments.number("num_attention_heads");
   const auto vocabulary = arguments.number("padded_vocab_size");
   if (!layers || !hidden || !heads || !vocabulary) return std::nullopt;
-  // The arguments that are read do not give all sizes of these models: latent attention, shared experts, or
-  // some layers without experts. `moe_layer_freq` is "1" if every layer has experts.
+  // Some models have latent attention, shared experts, or some layers without experts. The arguments that are
+  // read do not state all sizes of such models. `moe_layer_freq` is "1" if every layer has experts.
   const bool has_dense_layers = arguments.text("moe_layer_freq").value_or("1") != "1";
   if (arguments.flag("multi_latent_attention") || arguments.flag("moe_shared_expert_intermediate_size") ||
       (arguments.flag("num_experts") && has_dense_layers))
@@ -169,7 +169,7 @@ void add_batch(RunCells& cells, const ArgumentReader& arguments) {
     cells["global_batch_size"] = fmt::format("{}", *samples);
   if (const auto samples = arguments.number("micro_batch_size"))
     cells["micro_batch_size"] = fmt::format("{}", *samples);
-  // torchtitan's local batch is that of one copy. A pipeline divides it into microbatches of one sample,
+  // torchtitan's local batch is the batch of one copy. A pipeline divides it into microbatches of one sample,
   // unless another size is stated.
   if (const auto samples = arguments.number("local_batch_size")) {
     const bool has_pipeline = arguments.number_or("pipeline_model_parallel_size", 1) > 1;
@@ -364,8 +364,9 @@ tl::expected<void, std::string> set_microbatches(RunCells& cells, const std::str
   return {};
 }
 
-/// Returns the cells of the log, together with the cells that only the user states. If both state a cell,
-/// the log counts, and a note names the difference. Only `model` and `device` are taken from the user.
+/// Returns the cells of the log, together with the cells that only the user states. If both state a cell, the
+/// value in the log is used, and a note names the difference. For `model` and `device`, the user's value is
+/// used.
 tl::expected<RunCells, std::string> merged(const TrainingLog& log, const RunCells& stated,
                                            std::vector<std::string>& notes) {
   RunCells cells = cells_of(log.arguments, log.format);

@@ -151,7 +151,7 @@ void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global)
     row.expected(kDevices, fmt::format("tensor x data x stages = {}, got {}", devices, stated));
 }
 
-/// Reads one row. Error: "LINE: COLUMN: expected .., got ..".
+/// Reads one row. An error has the form "LINE: COLUMN: expected .., got ..".
 tl::expected<Iteration, std::string> iteration_of(const Places& places, const CsvRow& cells) {
   constexpr std::int64_t kMostSize = 1 << 20;
   constexpr std::int64_t kMostLayers = 10'000;

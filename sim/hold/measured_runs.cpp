@@ -151,8 +151,8 @@ std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / one));
 }
 
-/// Returns the placement order of parallelisms in a row. Experts use devices of the other groups. So
-/// "tp-cp-pp-dp" without the experts has the same meaning as the order with them.
+/// Returns the placement order of parallelisms in a row. A row may leave out the experts, as in
+/// "tp-cp-pp-dp". This does not change the meaning, because experts use devices of the other groups.
 PlacementOrder order_of(RowReader& row) {
   if (row.text("order") == "tp-cp-pp-dp") return PlacementOrder::tp_cp_ep_pp_dp;
   return row.choice<PlacementOrder>("order");
@@ -235,9 +235,8 @@ std::string id_of(const RowReader& row) {
   return row.has("id") ? row.text("id") : fmt::format("line {}", row.line());
 }
 
-/// Returns the reason why the schedule cannot overlap the exchanges of experts, or an empty text. The row
-/// states the switches of its framework, and the framework may pair passes in a way that no schedule here
-/// supports.
+/// Returns the reason why the schedule cannot overlap the exchanges of experts. Returns an empty text if it
+/// can. The framework of a row may pair passes in a way that no schedule of Penstock supports.
 std::string overlap_fault(const Scenario& scenario) {
   if (!scenario.shape.expert_overlap) return "";
   Shape shape = scenario.shape;
@@ -246,7 +245,8 @@ std::string overlap_fault(const Scenario& scenario) {
   return taken ? "" : taken.error();
 }
 
-/// Builds the run of a row. Returns the first fault of the row as an error, or says which data is missing.
+/// Builds the run of a row. If the row has a fault, or if data for it are missing, returns the first reason
+/// as an error.
 tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& architectures,
                                            const KernelsOf& kernels_of) {
   const auto fault = [&row] { return tl::unexpected(RowFault{.text = row.fault()}); };
@@ -279,7 +279,7 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   scenario.shape.stages = row.small("stages");
   scenario.shape.virtual_stages = row.small_or("virtual_stages", 1);
   scenario.shape.sharding = sharding_of(row);
-  // In a pipeline torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
+  // In a pipeline, torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
   if (model.work.framework == Framework::torchtitan && scenario.shape.stages > 1)
     scenario.shape.gather = Gather::step;
   scenario.shape.expert_overlap = model.work.parallel.expert_overlap;
@@ -303,7 +303,8 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
     return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
   }
   model.work.model = *architecture;
-  // The many small kernels of a layer of experts run faster than the host launches them. Other layers do not.
+  // Layers of experts have many small kernels, which run faster than the host launches them. Other layers do
+  // not.
   if (!has_graphs && architecture->experts) model.work.host_layer_seconds = kHostLayerSeconds;
   scenario.model = std::move(model);
   return run;
@@ -318,8 +319,8 @@ std::filesystem::path model_file(const std::filesystem::path& directory, const s
   return is_name ? named : directory / model;
 }
 
-/// Returns true if two sizes of a device differ by at most 5 %. Both then describe one product, because
-/// vendors and drivers count differently.
+/// Returns true if two sizes of a device differ by at most 5 %. Both then describe the same product, because
+/// vendors and drivers state sizes differently.
 bool is_same_size(double stated, double own) {
   constexpr double kTolerance = 0.05;
   return std::abs(stated / own - 1) <= kTolerance;
@@ -335,8 +336,8 @@ double usual_watts(std::string_view device) {
 }
 
 /// Lowers the rates of a device whose power is limited to `watts`. Power rises with clock x voltage^2, and
-/// the voltage rises with the clock. Matrix products and attention keep the tensor cores busy, so they run at
-/// the power limit. So their clock falls with the cube root of the power.
+/// the voltage rises with the clock. So at the limit, the clock falls with the cube root of the power. Only
+/// matrix products and attention are at the limit, because they keep the tensor cores busy.
 void limit_power(DescribedDevice& device, double watts) {
   const double usual = usual_watts(device.type.name);
   if (watts >= usual) return;

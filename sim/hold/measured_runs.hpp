@@ -36,7 +36,7 @@ struct MeasuredRun {
 /// A device with the memory and the power limit that a text states. Both may differ from the usual ones.
 struct DescribedDevice {
   DeviceType type;
-  std::string name;  ///< the device's name, with memory and power if the text states other ones than usual
+  std::string name;  ///< the device's name, followed by memory and power if the text states unusual values
 };
 /// Reads a device and its properties from a text. Figures of memory and power may follow the name, as in
 /// "h100 96 GB 2.4 TB/s 500 W" or "NVIDIA H100 80GB HBM3". A power limit below the usual one slows matrix
@@ -64,18 +64,19 @@ struct MeasuredRuns {
 /// A function that returns the tables of measured kernel times for a device type.
 using KernelsOf = std::function<std::shared_ptr<const KernelTables>(const DeviceType& device)>;
 
-/// Reads a CSV file. It must have the columns source, model (a config.json with a path relative to the file,
-/// the name of one in the folder `models` beside it, or its text), device (see described_device()),
-/// precision, devices, tensor, stages, micro_batch_size, microbatches (of one copy of the pipeline),
-/// sequence, schedule, recompute and step_seconds.
+/// Reads a CSV file. It must have the columns source, model, device (see described_device()), precision,
+/// devices, tensor, stages, micro_batch_size, microbatches, sequence, schedule, recompute and step_seconds.
+/// The cell of `model` is the path of a config.json relative to the file, the name of one in the folder
+/// `models` beside it, or its text. `microbatches` is the number for one copy of the pipeline.
 /// The next columns are optional. If a column or its cell is missing, the value in brackets is used: id (its
 /// line), release (none), virtual_stages (1), context (1), context_exchange (ring), expert (1), data (as many
 /// copies as fit on `devices`), layers (all), layer_split (even), tensor_overlap and data_overlap (yes),
 /// gradient_bytes (4), peak_gib (not measured), order (the default order), sharding (1), framework
 /// (megatron-te), sequence_parallel (yes), expert_dispatch (alltoall), fp8_dispatch and expert_overlap (no).
-/// Other columns are stored unchanged. Rows with an unknown device or framework, or without a priced model,
-/// are left out. Errors: "FILE:LINE: COLUMN: expected .., got .."; the reason of the first row if all rows
-/// are left out.
+/// Other columns are stored unchanged.
+/// Rows with an unknown device or framework, or without a priced model, are left out. If all rows are left
+/// out, the error states the reason for the first one. Other errors have the form "FILE:LINE: COLUMN:
+/// expected .., got ..".
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file,
                                                            const KernelsOf& kernels_of = built_in_kernels);
 

@@ -1,4 +1,4 @@
-// Reads Megatron-LM's timers from a training log. One rank prints the timers of an interval, divided by
+// Reads Megatron-LM's timers from a training log. One rank prints the timers of an interval, as means over
 // its iterations:
 //
 //   times across ranks (ms):
@@ -8,7 +8,8 @@
 //     backward-compute:
 //     ..
 //
-// The passes of a rank are divided by its microbatches and chunks. Tests: tests/sim/megatron_timers_test.cpp.
+// The time of a rank's passes is divided by the numbers of its microbatches and chunks. Tests:
+// tests/sim/megatron_timers_test.cpp.
 
 #include "sim/hold/megatron_timers.hpp"
 
@@ -114,7 +115,7 @@ double median_of_times(std::vector<double> values) {
 }
 
 /// Returns the value of an argument in a log, a whole number of at least 1. Returns nothing if it is absent
-/// or another value.
+/// or has another value.
 std::optional<std::int64_t> argument_of(const TrainingArguments& arguments, std::string_view name) {
   const auto found = arguments.find(name);
   if (found == arguments.end()) return std::nullopt;

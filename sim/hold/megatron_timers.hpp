@@ -1,7 +1,7 @@
 #pragma once
-// Reads Megatron-LM's timers of all ranks from a training log (--timing-log-level 2 --timing-log-option
-// all). A timer is the time of one rank in an iteration, summed over its microbatches. So timers show what
-// stages cost, but not in which order actions ran.
+// Reads Megatron-LM's timers of all ranks from a training log (--timing-log-level 2 --timing-log-option all).
+// A timer is the time of one rank in an iteration, summed over its microbatches. So timers show the costs of
+// stages, but not the order in which actions ran.
 
 #include <cstdint>
 #include <optional>
@@ -15,12 +15,12 @@
 
 namespace penstock {
 
-/// The shape of the job, as far as the user states it. Absent values are taken from the arguments in the
-/// log.
+/// The shape of the job, with the numbers that the user states. Absent values are taken from the arguments in
+/// the log.
 struct TimersShape {
-  std::optional<std::int64_t> stages{};  ///< K, ranks of a pipeline
+  std::optional<std::int64_t> stages{};  ///< number of ranks of a pipeline (K)
   std::optional<std::int64_t> microbatches{};
-  std::optional<std::int64_t> chunks{};  ///< v, model chunks of a rank
+  std::optional<std::int64_t> chunks{};  ///< number of model chunks of a rank (v)
 };
 
 /// The ranks that hold the same stages, and their times.
@@ -30,18 +30,19 @@ struct TimedStage {
   Ns forward_ns = 0;
   Ns backward_ns = 0;
   std::int32_t slowest_rank = 0;
-  double slower = 0;  ///< the time of the slowest rank over the median of the ranks, minus 1
+  double slower = 0;  ///< time of the slowest rank divided by the median over the ranks, minus 1
 
   Ns work_ns() const { return forward_ns + backward_ns; }
 };
 
 /// Megatron-LM's timers, as read from a log.
 struct MegatronTimers {
-  std::int32_t reports = 0;  ///< number of times that the log has the timers; all times are medians over them
+  /// Number of times that the log has the timers; all times below are medians over these.
+  std::int32_t reports = 0;
   std::int32_t ranks = 0;
   std::int32_t microbatches = 0;
   std::int32_t chunks = 1;
-  std::vector<TimedStage> stages;  ///< one for each of the K ranks of a pipeline
+  std::vector<TimedStage> stages;  ///< one stage for each of the K ranks of a pipeline
   /// The time of all forward and backward passes of one iteration, on the slowest rank. Absent if the log
   /// does not have the timer forward-backward.
   std::optional<Ns> passes_ns{};

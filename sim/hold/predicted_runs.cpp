@@ -76,8 +76,8 @@ Site site_of(const MeasuredRun& run) {
           .release = experts ? run.release : ""};
 }
 
-/// Returns true if two rows are one measurement, that is, if their id, step time and model are equal. If a
-/// row of another file is such a row, the step was used in the fit.
+/// Returns true if two rows are one measurement, that is, if their id, step time and model are equal. If the
+/// fit used an equal row of another file, it used this measurement.
 bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
   return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
 }
@@ -139,8 +139,8 @@ class FitRows {
       : rows_(rows), without_(without) {}
 
   /// Returns the rows of a site. If a site with experts has no rows, returns the rows of its release in other
-  /// precisions. If there are none, returns the rows of all releases. Software slows kernels down by its
-  /// graphs, its fused kernels and the gaps between them. So the release matters more than the precision.
+  /// precisions. If there are none, returns the rows of all releases. The release matters more than the
+  /// precision, because it decides about graphs, fused kernels and the gaps between kernels.
   std::vector<TimedRun> of(const Site& site) const {
     std::vector<TimedRun> rows = those([&](const Site& other) { return other == site; });
     if (!rows.empty() || !site.experts) return rows;
@@ -225,7 +225,7 @@ GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, c
   if (site.experts) {
     const FittedConstants with_experts = fit_experts(rows, fit.constants, dense.empty());
     add(with_experts, rows);
-    // If the host delays all rows of the site, they do not show how fast the kernels of the release are.
+    // If all rows of the site wait for the host, they do not show how fast the kernels of the release are.
     const bool has_factor =
         std::ranges::find(with_experts.fitted, "expert_factor") != with_experts.fitted.end();
     if (!rows.empty() && !has_factor) {
@@ -360,13 +360,13 @@ namespace {
 constexpr double kSecondsPerMillisecond = 1e-3;
 
 /// Returns the workload with other constants. The constant `sustained` is set only for the workload's
-/// precision. So the head of a run in fp8 keeps the device's factor for bf16.
+/// precision. For example, the head of a run in fp8 keeps the device's factor for bf16.
 Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.*sustained_of(work.precision) = constants.sustained;
   work.device.collectives = constants.collectives;
   work.device.step_fraction = constants.step_fraction;
   work.expert_factor = constants.expert_factor;
-  // CUDA graphs have no such time.
+  // With CUDA graphs, the host needs no time to launch a layer.
   if (work.host_layer_seconds > 0) work.host_layer_seconds = constants.host_layer_ms * kSecondsPerMillisecond;
   work.action_seconds = constants.action_ms * kSecondsPerMillisecond;
   work.step_seconds = constants.step_ms * kSecondsPerMillisecond;
@@ -377,7 +377,7 @@ Workload with_constants(Workload work, const DeviceConstants& constants) {
 
 DeviceConstants own_constants(const Scenario& scenario) {
   const Workload& work = std::get<DeviceModel>(scenario.model).work;
-  // A run with CUDA graphs has the constant of the runs without them, because both may be of one site.
+  // A run with CUDA graphs keeps the constant for runs without them, because one site may have both.
   const double host_layer_s = work.host_layer_seconds > 0 ? work.host_layer_seconds : kHostLayerSeconds;
   return {.sustained = sustained_factor(work),
           .collectives = work.device.collectives,
@@ -440,10 +440,10 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 // Finds the constants with which predicted steps are closest to the measured ones.
 //
 // The effect of a constant is a column with d log(predicted) / d log(constant) for each run. Constants are
-// examined in the order of kConstants, which begins with sustained; for rows with experts in the order
-// expert_factor, host_layer, collectives. A constant is fitted if the part of its column that earlier columns
-// do not explain is larger than the scatter of measurements. Then BOBYQA (Powell, 2009; NLopt), which needs
-// no derivatives, solves
+// examined in the order of kConstants, which begins with `sustained`. For rows with experts, the order is
+// expert_factor, host_layer, collectives. The part of a column that earlier columns do not explain is the
+// constant's own effect. A constant is fitted if this effect is larger than the scatter of measurements. Then
+// BOBYQA (Powell, 2009; NLopt), which needs no derivatives, solves
 //
 //     minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
 //
@@ -451,8 +451,8 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 
 namespace {
 
-/// The smallest effect on a run that counts as more than an error of measurement. It is the effect of a 100 %
-/// change of the constant, or of one `step`.
+/// The smallest effect on a run that is more than an error of measurement. It is the effect of a 100 % change
+/// of the constant, or of one `step`.
 constexpr double kLeastEffect = 0.01;
 struct Constant {
   const char* name;
@@ -489,7 +489,8 @@ constexpr double kNudge = 0.05;
 /// Relative tolerance of the constants. They are printed with four digits.
 constexpr double kTolerance = 1e-6;
 constexpr int kMostEvaluations = 200;
-/// The distance from a bound at which a fit has stopped there, as a part of the distance between the bounds.
+/// The distance from a bound within which a fitted value counts as lying on this bound. It is a part of the
+/// distance between the two bounds.
 constexpr double kNearBound = 1e-3;
 
 /// A vector with one entry for each run.
@@ -606,7 +607,7 @@ FittedConstants fitted_constants(std::span<const TimedRun> runs, const DeviceCon
   for (std::size_t i = 0; i < identifiable.size(); ++i) {
     const Constant& constant = identifiable[i];
     const double near = kNearBound * (constant.most - constant.least);
-    // A cost of 0 is not beyond what a constant can describe.
+    // A bound of 0 is not a limit of the fit, because no cost can be negative.
     const bool is_least = constant.least > 0 && values[i] <= constant.least + near;
     if (is_least || values[i] >= constant.most - near) fit.stopped.emplace_back(constant.name);
   }
@@ -622,8 +623,8 @@ FittedConstants fit_expert_factor(std::span<const TimedRun> runs, const DeviceCo
 //
 //     covariance = s^2 (J' J)^-1        s^2 = (sum of squared errors + 4 scatter^2) / (runs - p + 4)
 //
-// Few runs do not show how far errors scatter, and p runs leave no error at all. So the usual scatter counts
-// like the errors of four more runs.
+// A few runs do not show how far errors scatter, and a fit to p runs has no error at all. So the usual
+// scatter is added, with the weight of four more runs.
 
 constexpr double kPriorRuns = 4;
 /// The relative change of a constant for which an effect is almost linear.

@@ -28,9 +28,10 @@ namespace penstock {
 
 /// The constants of a device that fit_constants() and fit_experts() can fit to measured steps.
 struct DeviceConstants {
-  double sustained = 1;      ///< slowdown of matrix products (DeviceType::sustained)
-  double collectives = 1;    ///< slowdown of collectives that are not overlapped
-  double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
+  double sustained = 1;    ///< slowdown of matrix products (DeviceType::sustained)
+  double collectives = 1;  ///< slowdown of collectives that are not overlapped
+  /// Part of the time of the gradients' reduction over the network that is added to the step.
+  double step_fraction = 0;
   /// Slowdown of the computation in layers of experts by the software (Workload::expert_factor).
   double expert_factor = 1;
   /// The milliseconds that the host needs to launch a layer of experts without CUDA graphs
@@ -49,7 +50,7 @@ DeviceConstants own_constants(const Scenario& scenario);
 /// A configuration with its compiled program, which computes the step time for any constants of the device.
 class RunPrices {
  public:
-  /// Prepares a scenario and compiles its program. Errors: the errors of prepare(); a program that hangs.
+  /// Prepares a scenario and compiles its program. Fails if prepare() fails or if the program hangs.
   static tl::expected<RunPrices, std::string> make(const Scenario& scenario);
 
   /// Returns the seconds of one training step with these constants.
@@ -148,15 +149,15 @@ struct GroupConstants {
   std::string precision;
   std::string release{};  ///< empty for rows without experts
   DeviceConstants constants;
-  std::size_t rows = 0;                       ///< number of fitted rows; 0: constants are the device's own
-  std::vector<std::string> fitted;            ///< names of the constants that were fitted
-  std::vector<std::string> stopped{};         ///< names of those that stopped at a bound of the fit
-  std::vector<ConstantInterval> intervals{};  ///< of these constants, if they were asked for
+  std::size_t rows = 0;  ///< number of fitted rows; if it is 0, the constants are those of the device
+  std::vector<std::string> fitted;     ///< names of the constants that were fitted
+  std::vector<std::string> stopped{};  ///< names of those fitted constants that stopped at a bound of the fit
+  std::vector<ConstantInterval> intervals{};  ///< intervals of the fitted constants, if the caller wants them
 };
 
 struct RunsReport {
   std::vector<PredictedRun> rows;  ///< one for each run of the file, in the order of the file
-  std::vector<RunGroup> groups;    ///< by source, device and model, in the order of their first rows
+  std::vector<RunGroup> groups;    ///< groups by source, device and model, in the order of their first rows
   /// The errors of each class of rows, in alphabetical order. The class of a row says whether it has experts,
   /// sharded weights, a pipeline and a network.
   std::vector<RunGroup> classes{};
@@ -199,7 +200,7 @@ RunsReport predict_runs(const PricedRuns& runs, const PricedRuns* fitted_on,
 /// The prediction error of a run, with constants that were fitted without this run.
 struct LeftOutError {
   double log_error = 0;  ///< log(predicted / measured)
-  std::size_t rows = 0;  ///< number of rows of the fit; 0: the constants are the device's own
+  std::size_t rows = 0;  ///< number of rows of the fit; if it is 0, the constants are those of the device
 };
 /// Returns the error of each run, predicted with constants that were fitted on the other runs. The fit also
 /// leaves out repeats of the run.
@@ -209,16 +210,16 @@ std::vector<LeftOutError> left_out_errors(const PricedRuns& runs);
 /// framework, device and precision on the matching rows in `fitted_on`. `fitted_on` may be `&runs`. For rows
 /// with experts, the matching rows are those of the same release. If there are none in their precision, those
 /// in other precisions are used, or else those of all releases. `expert_factor` is fitted on rows with
-/// experts. If no such row of the device depends on it, it is fitted on the rows of the same release on
-/// other devices. The other constants are fitted on rows without experts. If there are no such rows, only
+/// experts. If no such row of the device depends on it, it is fitted on the rows of the same release on other
+/// devices. The other constants are fitted on rows without experts. If there are no such rows, only
 /// `collectives` is fitted in addition. If no row matches, the device's own constants are used. `progress`
-/// is called with the number of prepared rows and of all rows. Returns an error that names the run's id if
-/// a configuration cannot be prepared.
+/// gets the number of prepared rows and the number of all rows. Returns an error that names the run's id if a
+/// configuration cannot be prepared.
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);
 
-/// A sum of the prediction errors of one group of rows, from which their mean and worst values follow.
+/// Sums of the prediction errors of one group of rows, which give the mean and the worst error.
 class GroupErrors {
  public:
   void add(double error) {

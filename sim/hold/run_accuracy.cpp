@@ -1,8 +1,8 @@
-// Measures how far predictions can be trusted. Let e_j = log(predicted / measured) be the errors of the n
-// other runs in the class of a run, with mean m and deviation s. Assume that the run's own error comes
-// from the same distribution. Then its measured step lies with a probability of 90 % in
+// Estimates how accurate predictions are. Let e_j = log(predicted / measured) be the errors of the n other
+// runs in the class of a run, with mean m and deviation s. Assume that the run's own error comes from the
+// same distribution. Then its measured step lies with a probability of 90 % in
 //
-//     predicted x exp(-m +- t s sqrt(1 + 1/n))        t: quantile of Student's distribution, n - 1 degrees
+//     predicted x exp(-m +- t s sqrt(1 + 1/n))        t: quantile of Student's distribution
 //
 // Tests: tests/sim/run_accuracy_test.cpp.
 #include "sim/hold/run_accuracy.hpp"
@@ -152,16 +152,16 @@ std::vector<PairCount> pairs_by_source(const MeasuredRuns& runs, std::span<const
   return counted(pairs, [&](const RunPair& pair) { return runs.runs[pair.faster].source; });
 }
 
-// Divides the time of a step into parts. The terms of layers (layer_terms.hpp) give the parts of each
-// stage. The rank that computes longest runs its stages once for each microbatch, and one update. The
-// remaining time is waiting:
+// Divides the time of a step into parts. The terms of layers (layer_terms.hpp) give the parts of each stage.
+// The step of the rank that computes longest consists of its passes, one update, and waiting:
 //
 //     F F B F B F B B  | reduction, optimizer        parts: microbatches x terms, once a step
 //         ^ waits: messages (rest), or another stage (bubble)
 //
 // The bubble is the waiting that remains if messages between stages have no bytes. A factor on a part changes
-// the costs of all stages, and the program is timed again with them. The time is convex in the factor and
-// does not fall, so a root is found between 0 and 8. Tests: tests/sim/run_accuracy_test.cpp.
+// the costs of all stages, and the program is timed again with these costs. The time is a convex function of
+// the factor and never falls. So the factor that gives the measured time can be found between 0 and 8. Tests:
+// tests/sim/run_accuracy_test.cpp.
 
 namespace {
 

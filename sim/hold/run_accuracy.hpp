@@ -21,11 +21,12 @@ enum class StepPart : std::uint8_t {
   products,     // matrix products, also those that are computed again
   attention,    // fused attention
   memory,       // norms, activations, casts and other kernels that memory limits
-  collectives,  // transfers in tensor, context and expert groups that nothing hides
-  reduction,    // transfers between copies that nothing hides: gradients, and weights with ZeRO
-  bubble,       // waiting for other stages, if messages took no time
+  collectives,  // transfers in tensor, context and expert groups that do not overlap with computation
+  reduction,    // transfers between copies that do not overlap with computation: gradients, and weights with
+                // ZeRO
+  bubble,       // waiting for other stages, computed with messages that take no time
   optimizer,    // the update of the weights
-  rest,         // the host, time beside the kernels of actions, messages between stages, unexplained time
+  rest,         // the rest: the host, gaps between kernels, messages between stages, and unexplained time
 };
 template <>
 inline constexpr auto kEnumWords<StepPart> =
@@ -51,20 +52,19 @@ StepSeconds step_parts(const RunPrices& prices, const DeviceConstants& constants
 using StepFactors = std::array<std::optional<double>, kStepParts>;
 
 /// Returns the factor on each part that would explain the error of a prediction. A factor applies to all
-/// ranks, so that a factor on products also changes waiting times. The factors of the bubble and of the
-/// rest apply to their seconds in `parts`. `parts` must be the result of step_parts().
+/// ranks, so a factor on products also changes waiting times. The factors of the bubble and of the rest
+/// multiply only their own seconds in `parts`. `parts` must be the result of step_parts().
 StepFactors explaining_factors(const RunPrices& prices, const DeviceConstants& constants,
                                const StepSeconds& parts, double measured_seconds);
 
-// Says how far predictions of measured runs can be trusted. It gives an interval for each prediction and
-// the parts of each error. It also finds the pairs of configurations that are predicted in the right
-// order.
+// Estimates how accurate predictions of measured runs are. It gives an interval for each prediction and the
+// parts of each error. It also finds the pairs of configurations that are predicted in the right order.
 
 /// The interval in which a measured step lies with a probability of 90 %.
 struct StepInterval {
   double low = 0;
   double high = 0;
-  std::size_t rows = 0;  ///< number of rows from whose errors the interval follows
+  std::size_t rows = 0;  ///< number of other rows from which the interval is computed
 };
 
 /// Returns the interval of each run. It is computed from the errors of the other runs in the same class.
@@ -83,12 +83,13 @@ struct ExplainedRun {
 /// on these runs, the intervals follow from left_out_errors().
 std::vector<ExplainedRun> explain_runs(const PricedRuns& runs, const RunsReport& report);
 
-/// Two measured configurations of one job. A job has one source, model, layers, device, devices, precision,
-/// sequence and batch. The measured steps of the two differ by more than kLeastPairDifference.
+/// Two measured configurations of one job, whose measured steps differ by more than kLeastPairDifference. The
+/// configurations have the same source, model, layers, device, number of devices, precision, sequence and
+/// batch.
 struct RunPair {
   std::size_t faster = 0;  ///< index of the run with the shorter measured step
   std::size_t slower = 0;
-  double measured = 0;   ///< measured seconds of the slower run over those of the faster one, minus 1
+  double measured = 0;   ///< measured seconds of the slower run divided by those of the faster one, minus 1
   double predicted = 0;  ///< the same ratio of the predictions
   /// Returns true if the predicted steps have the same order as the measured ones. Equal predictions count
   /// as wrong.
@@ -96,7 +97,7 @@ struct RunPair {
 };
 inline constexpr double kLeastPairDifference = 0.03;
 
-/// Returns all pairs of runs, in the order of their first runs. Two repeats of one configuration do not
+/// Returns all pairs of runs, in the order of their first runs. Two runs of the same configuration do not
 /// form a pair.
 std::vector<RunPair> run_pairs(const MeasuredRuns& runs, const RunsReport& report);
 
@@ -107,7 +108,8 @@ struct PairCount {
   std::size_t pairs = 0;
   std::size_t right = 0;
 };
-/// Counts pairs by class, in alphabetical order. A pair of two classes counts as "CLASS / CLASS".
+/// Counts pairs by class, in alphabetical order. A pair of runs from two classes is counted under "CLASS /
+/// CLASS".
 std::vector<PairCount> pairs_by_class(const MeasuredRuns& runs, std::span<const RunPair> pairs);
 /// Counts pairs by source, in alphabetical order.
 std::vector<PairCount> pairs_by_source(const MeasuredRuns& runs, std::span<const RunPair> pairs);

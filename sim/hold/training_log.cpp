@@ -8,9 +8,10 @@
 //   MLPerf       :::MLLOG {.., "key": "tracked_stats", "value": {"throughput": 30.7}, "metadata": {"step":
 //   172032}}
 //
-// torchtitan's tps is tokens a second and device. MLPerf's throughput is samples a second, or tokens a second
-// for GPT-3. These rates become times with the sizes of the run. All other lines are searched for arguments.
-// logged_runs.cpp makes a configuration of them. Tests: tests/sim/training_log_test.cpp.
+// torchtitan's `tps` is the number of tokens per second and device. MLPerf's throughput is in samples per
+// second, or in tokens per second for GPT-3. The batch size of the run converts these rates to times. All
+// other lines are searched for arguments, from which logged_runs.cpp makes a configuration. Tests:
+// tests/sim/training_log_test.cpp.
 
 #include "sim/hold/training_log.hpp"
 
@@ -57,9 +58,8 @@ std::size_t place_of_name(std::string_view line, std::string_view name) {
   return std::string_view::npos;
 }
 
-/// Returns the rest of a line after a name. It begins with the value, because blanks, colons, equals signs,
-/// quotes and runs of dots before the value are removed. Returns nothing if the line does not have the
-/// name.
+/// Returns the rest of a line after a name, beginning with the value. Blanks, colons, equals signs, quotes
+/// and dots before the value are removed. Returns nothing if the line does not contain the name.
 std::optional<std::string_view> after_name(std::string_view line, std::string_view name) {
   const std::size_t at = place_of_name(line, name);
   if (at == std::string_view::npos) return std::nullopt;
@@ -95,7 +95,7 @@ std::int64_t whole_after(std::string_view line, std::string_view name) {
 struct Spelling {
   std::string_view spelling;
   std::string_view name;
-  /// True if the word of this spelling is so common that it counts only at the start of a line.
+  /// True if the word is so common that it is an argument only at the start of a line.
   bool starts_line = false;
 };
 /// The arguments on which the time of a step depends. NeMo and Megatron-LM share most names. The last ones
@@ -179,7 +179,8 @@ constexpr auto kSpellings = std::to_array<Spelling>({
     {"CUDA capacity", "device"},
 });
 
-/// Returns the line with '_' in place of each '-' inside a name, so that "--seq-length" reads "--seq_length".
+/// Returns the line with '_' in place of each '-' inside a name. For example, "--seq-length" becomes
+/// "--seq_length".
 std::string with_underscores(std::string_view line) {
   std::string text(line);
   for (std::size_t i = 1; i + 1 < text.size(); ++i) {
@@ -238,7 +239,7 @@ void add_mesh(std::string_view line, TrainingArguments& arguments) {
 }
 
 void add_arguments(std::string_view line, TrainingArguments& arguments) {
-  // Lines without one of these characters state no argument, and logs have many of them.
+  // Each argument has one of these characters, and many lines of a log have none of them.
   if (line.find_first_of("_-:=.") == std::string_view::npos) return;
   add_mesh(line, arguments);
   // torchtitan: "Applied selective activation checkpointing to the model".
@@ -373,7 +374,7 @@ class LogReader {
   }
 
   tl::expected<TrainingLog, std::string> log(const std::string& file) && {
-    // Megatron-LM prints the batch with each step, too. The last one counts, because batches may grow.
+    // Megatron-LM prints the batch with each step, too. The last one is used, because batches may grow.
     if (!last_batch_.empty()) arguments_.emplace("global_batch_size", last_batch_);
     for (std::size_t format = 0; format < lines_.size(); ++format) {
       if (lines_[format].empty()) continue;
@@ -449,8 +450,8 @@ TrainingArguments arguments_of(std::string_view text) {
 
 namespace {
 
-/// Returns the size of a step in the unit that an MLPerf log counts. The unit is tokens if all counts in the
-/// log are multiples of the tokens of a step, and otherwise samples.
+/// Returns the size of a step in tokens or samples, depending on what an MLPerf log counts. It counts tokens
+/// if all its counts are multiples of the tokens of a step.
 double units_of_step(const TrainingLog& log, const StepSize& size) {
   const double tokens = size.samples * size.tokens_per_sample;
   const bool counts_tokens = std::ranges::all_of(log.lines, [&](const LoggedSteps& line) {
@@ -483,8 +484,8 @@ double quantile_of(const std::vector<double>& sorted, double part) {
 }
 
 /// Returns, for each line of the log, the number of steps since the previous line. The first line, and the
-/// first one after a restart, have no previous line, and get as many steps as the next line. If their own
-/// step number is smaller, it is used instead.
+/// first one after a restart, have no previous line. They get the number of steps of the next line, or their
+/// own step number if it is smaller.
 std::vector<std::int64_t> steps_of_lines(const std::vector<LoggedSteps>& lines, double units) {
   std::vector<std::int64_t> counts;
   const auto between = [&](std::size_t later) {
@@ -509,7 +510,7 @@ StepTimes step_times(const TrainingLog& log, const StepSize& size) {
   const std::vector<std::int64_t> counts = steps_of_lines(log.lines, units);
   StepTimes times;
   std::vector<double> seconds;
-  std::int64_t before = 0;  // steps since the start or the last restart
+  std::int64_t before = 0;  // number of steps between the start or the last restart and the line
   for (std::size_t i = 0; i < log.lines.size(); ++i) {
     const bool is_restart = i > 0 && log.lines[i].last < log.lines[i - 1].last;
     if (is_restart) before = 0;

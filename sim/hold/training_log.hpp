@@ -45,7 +45,7 @@ using TrainingArguments = std::map<std::string, std::string, std::less<>>;
 struct TrainingLog {
   std::string file;
   LogFormat format = LogFormat::megatron;
-  std::vector<LoggedSteps> lines;  ///< at least one
+  std::vector<LoggedSteps> lines;  ///< the lines that state step times; at least one
   TrainingArguments arguments;
   /// The largest memory that an allocator held, in GiB. Absent if the log does not report it. torchtitan
   /// reports reserved memory, which is larger, so it is not read.
@@ -66,22 +66,22 @@ TrainingArguments arguments_of(std::string_view text);
 
 /// The steps of a log after its warm-up.
 struct StepTimes {
-  std::int64_t steps = 0;    ///< number of steps that count
-  std::int64_t dropped = 0;  ///< number of steps before them
+  std::int64_t steps = 0;    ///< number of steps that are used
+  std::int64_t dropped = 0;  ///< number of steps before these, which are not used
   double median = 0;
-  double low = 0;      ///< a tenth of the lines is at most this
-  double high = 0;     ///< a tenth of the lines is at least this
-  std::string note{};  ///< why fewer steps than usual were dropped; empty otherwise
+  double low = 0;      ///< a tenth of the lines has at most this time
+  double high = 0;     ///< a tenth of the lines has at least this time
+  std::string note{};  ///< the reason why fewer steps than usual were dropped; empty otherwise
 };
 
 /// The sizes of a run that turn a rate into the time of a step.
 struct StepSize {
-  double samples = 1;  ///< of all copies together
+  double samples = 1;  ///< number of samples of a step, in all copies together
   double tokens_per_sample = 1;
   double devices = 1;
 };
 
-/// The number of steps that do not count at the start of a log and after each restart.
+/// The number of steps that are not used at the start of a log and after each restart.
 inline constexpr std::int64_t kWarmupSteps = 10;
 
 /// Returns the median and the spread of the steps in seconds, without the first kWarmupSteps. If the log has
@@ -90,9 +90,8 @@ StepTimes step_times(const TrainingLog& log, const StepSize& size);
 
 // Makes rows of measured runs (measured_runs.hpp) from logs of training runs.
 
-/// The cells of a row of measured runs, by column name. Two names are no columns of measured runs:
-/// "global_batch_size", from which the microbatches of a copy are computed, and "hidden", the width of the
-/// model.
+/// The cells of a row of measured runs, by column name. Two more names are used: "global_batch_size", from
+/// which the microbatches of a copy are computed, and "hidden", the width of the model.
 using RunCells = std::map<std::string, std::string, std::less<>>;
 
 /// Returns the cells that the arguments of a framework state. If they state the sizes of the model, the
@@ -111,9 +110,9 @@ struct LoggedRun {
 };
 
 /// Makes a row of measured runs from a log. `stated` has the cells that the user states. If the log states a
-/// cell as well, the log takes precedence, except for the model and the device. Errors: neither states a
-/// needed cell; the model has another width than the log; numbers of devices or a batch are not divisible as
-/// required.
+/// cell as well, the log takes precedence, except for the model and the device. Returns an error if a needed
+/// cell is stated by neither, or if the model has another width than the log. Also returns an error if the
+/// devices or the batch cannot be divided as required.
 tl::expected<LoggedRun, std::string> logged_run(const TrainingLog& log, const RunCells& stated);
 
 /// Returns the rows as a CSV file. File names of models are relative to `directory`. The file has the

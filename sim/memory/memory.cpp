@@ -1,8 +1,8 @@
-// Computes memory over time from the spans of each rank. It makes holdings. A holding is a number of bytes
-// in one category, with a start and an end. The class comment in memory.hpp lists the holdings of each
-// category. The peak is the largest sum of all holdings at one time. It names the first action at which
-// this sum was reached. For programs without sharding or weight versions, tape_peak.cpp and tape_peak.cpp
-// find only the peaks, but faster. Tests: tests/sim/memory_test.cpp.
+// Computes memory over time from the spans of each rank. It makes a list of holdings, which are numbers of
+// bytes in one category with a start and an end. The class comment in memory.hpp lists the holdings of each
+// category. The peak is the largest sum of all holdings at one time. It names the first action at which this
+// sum was reached. For programs without sharding or weight versions, tape_peak.cpp and phase_peaks.cpp find
+// only the peaks, but faster. Tests: tests/sim/memory_test.cpp.
 
 #include "sim/memory/memory.hpp"
 
@@ -183,7 +183,7 @@ class RankHoldings {
 
   void hold_gradients(std::int32_t stage, Positions positions) {
     GradientLife life;
-    std::int32_t begun = kNoPosition;  // the first B or W since the last REDUCE_GRAD
+    std::int32_t begun = kNoPosition;  // first B or W since the last REDUCE_GRAD
     for (const std::int32_t position : positions) {
       const ActionKind kind = span(position).action.kind;
       // The buffers of a reduction are held until its WAIT.

@@ -22,7 +22,7 @@
 namespace penstock {
 
 struct MemoryOptions {
-  bool samples = true;  ///< true: memory over time as well as peaks; false: only peaks
+  bool samples = true;  ///< true for memory over time as well as peaks, false for peaks only
 };
 
 /// Sets in `memory` the capacity and the reserve of the rank's device, and the unit of the amounts.
@@ -71,10 +71,9 @@ std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experi
 std::vector<RankMemory> memory_of(const Timeline& timeline, const Experiment& experiment,
                                   const MemoryOptions& options);
 
-// Finds the peak memory of each rank, for callers that do not need memory over time (memory.hpp).
-// tape_peak.cpp needs only the order of each rank's list. tape_peak.cpp also counts message buffers, in
-// one pass over a tape. highest_peak.cpp finds only the highest peak of all ranks. All use ListHoldings,
-// which computes the bytes that actions charge and release.
+// Finds the peak memory of each rank for callers that do not need memory over time. list_peaks() needs only
+// the order of each rank's list. tape_peaks() and phase_peaks() also count message buffers. All use
+// ListHoldings, which computes the bytes that actions charge and release.
 
 /// The bytes that one action charges (adds to the rank's memory) and releases, without message buffers.
 struct ActionHolding {
@@ -129,7 +128,7 @@ class ListHoldings {
   };
 
   const CostTable& costs_;
-  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // index: stage, then action kind
+  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // kinds of actions of each stage
   // The gradient bytes that are held for each stage. Each stage must be on one rank.
   std::vector<Bytes> gradients_;
 };

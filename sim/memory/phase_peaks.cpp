@@ -9,7 +9,8 @@
 //
 // The bytes at the start of a phase and all receive buffers of the phase are an upper bound of what the rank
 // holds in the phase. The bound is exact unless a message arrives before a transfer starts. So the order
-// inside a phase counts only in few phases: those with both, whose bound is above the rank's peak so far.
+// inside a phase is computed only in a few phases: those with both kinds of events whose bound is above the
+// rank's peak so far.
 //
 // This requires that all messages and all actions except STEP take time. tape_peak.cpp also knows the order
 // of changes at one instant. Tests: RowRun in tests/sim/turn_run_test.cpp.
@@ -58,8 +59,8 @@ struct StartAndEnd {
 
 /// The times of one rank's actions, in the order of its list, and the messages of the rank.
 struct RankTimes {
-  std::vector<StartAndEnd> actions{};   ///< after the last action comes one at kEndless
-  std::vector<std::size_t> received{};  ///< indices of the streams that the rank receives
+  std::vector<StartAndEnd> actions{};   ///< times of the actions, followed by one at kEndless
+  std::vector<std::size_t> received{};  ///< indices of the series of messages that the rank receives
   std::vector<std::size_t> sent{};
 };
 
@@ -97,7 +98,7 @@ class CollectedTimes {
         moments_.streams.push_back({.bytes = bytes, .travel_ns = travel_ns});
       }
       stream_of_link_[link] = stream->second;
-      // Usually each microbatch has one message of each class.
+      // A link class usually has one message for each microbatch.
       std::vector<Ns>& starts = moments_.streams[stream->second].starts;
       starts.reserve(std::max<std::size_t>(starts.capacity(), 1) + index(program.microbatches));
     }
@@ -141,7 +142,8 @@ class CollectedTimes {
   const Tape& tape_;
   const TapeCosts& priced_;
   ProgramMoments moments_;
-  std::vector<std::size_t> stream_of_link_;  // kNoStream for a link class without bytes
+  std::vector<std::size_t>
+      stream_of_link_;  // series of each link class, or kNoStream for a class without bytes
 };
 
 /// The bytes of the messages that each kind of action on each stage receives and sends.
@@ -255,9 +257,9 @@ class RankPhases {
     return most;
   }
 
-  std::vector<Cursor> received_;  // the next message from each sender
-  std::vector<Cursor> arrived_;   // the next message to each receiver that has not arrived
-  std::vector<Cursor> changes_;   // the next change of each stream in exact(); an arrival has negative bytes
+  std::vector<Cursor> received_;  // next message of each sender
+  std::vector<Cursor> arrived_;   // next message to each receiver that has not arrived
+  std::vector<Cursor> changes_;   // next change of each stream in exact(); an arrival has negative bytes
   Bytes held_;
   Bytes charged_ = 0;  // bytes that are charged at the start of the next phase with a length
   Bytes peak_;

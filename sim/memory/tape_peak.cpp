@@ -62,9 +62,10 @@ using ChangeStream = std::vector<AmountChange>;
 
 /// The changes of one rank's memory, and how far the pass over the tape has come in the rank's list.
 struct RankChanges {
-  std::vector<ChangeStream> streams{1};  ///< the first stream has the changes by the rank's own actions
-  std::size_t next = 0;                  ///< index of the next action in the rank's list
-  std::int64_t places = 0;               ///< number of actions and messages so far
+  std::vector<ChangeStream> streams{
+      1};                   ///< streams of changes; the first one has the changes by the rank's own actions
+  std::size_t next = 0;     ///< index of the next action in the rank's list
+  std::int64_t places = 0;  ///< number of actions and messages so far
 };
 
 /// The streams of changes to which a transfer adds its own changes, as indices.
@@ -157,7 +158,8 @@ class TapeChanges {
     stream.insert(place, change);
   }
 
-  /// Returns the bytes of the receive buffers that the action releases. They are its inputs from other ranks.
+  /// Returns the bytes of the receive buffers that the action releases. These buffers hold its inputs from
+  /// other ranks.
   Bytes taken_in(std::int32_t rank, const Action& action) const {
     Bytes bytes = 0;
     for (const ActionWay& way : ways_.taken_by(action)) {
@@ -189,7 +191,7 @@ class TapeChanges {
   const std::vector<InstructionTimes>& times_;
   ListHoldings holdings_;
   ActionWays ways_;
-  std::vector<Bytes> bytes_of_transfer_;  // index: transfer class
+  std::vector<Bytes> bytes_of_transfer_;  // bytes of each transfer class
   std::vector<TransferStreams> streams_of_transfer_;
   std::vector<Bytes> bytes_of_way_;
   std::vector<RankChanges> ranks_;

@@ -77,7 +77,7 @@ std::optional<Ns> FlowNetwork::next_end() {
 }
 
 std::int32_t FlowNetwork::finish() {
-  // After next_end(), the root has the correct first end.
+  // The caller has called next_end(), which corrects the end at the root.
   const std::int32_t number = ends_[1].flow_class;
   FlowClass& flow_class = classes_[index(number)];
   now_ns_ = flow_class.end_ns;

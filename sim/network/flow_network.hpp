@@ -56,9 +56,9 @@ class MaxMinShare {
     std::int32_t flows = 0;
     bool noted = false;  // true if the class is already in noted_
   };
-  /// A class with flows in progress, as one of the users of a link that it crosses.
+  /// One entry in the list of a link's users: a class that crosses the link and has flows in progress.
   struct User {
-    double limit = 0;  // rate that the other links of the class allow for each flow
+    double limit = 0;  // rate that the other links of the class's route allow for each flow
     std::int32_t flows = 0;
     std::int32_t flow_class = 0;
   };

@@ -47,7 +47,8 @@ class TransferPrices {
 
 /// The rings that a collective uses, and their total cost.
 struct CollectiveRing {
-  std::vector<CollectivePhase> phases;  ///< One after the other; empty for fewer than two ranks.
+  std::vector<CollectivePhase>
+      phases;  ///< phases in the order in which they run; empty for fewer than two ranks
   RingCost cost;
   /// The bytes that each rank sends to its neighbours in all phases together. The entries are ordered by
   /// sender and then by receiver.
@@ -75,8 +76,8 @@ class CollectiveRings {
   std::map<std::pair<ActionKind, std::int32_t>, CollectiveRing> rings_;
 };
 
-/// Returns the time of an OFFLOAD or RELOAD, for which it occupies its queue: the latency of the connection
-/// to the host, and the bytes over its bandwidth.
+/// Returns the time for which an OFFLOAD or RELOAD occupies its queue. It is the latency of the connection to
+/// the host, plus the bytes divided by the bandwidth.
 Ns host_copy_ns(const CostTable& costs, const Action& copy);
 
 /// Returns the durations of all compute actions, and of all messages as if no links were shared. A transfer

@@ -37,8 +37,8 @@ constexpr std::string_view kTable1 =
     "were fitted on is no test; rows that are data parallelism themselves (ResNet-50, GNMT-8 on B: 1.00) and "
     "models without released profiles (GNMT-16, AWD LM, S2VT) are left out";
 
-// Each reason for a difference has one tolerance. A figure chooses a reason and thereby gets its tolerance,
-// so no tolerance can be chosen for a single figure.
+// Each reason for a difference has one tolerance. A figure states only a reason, so that no tolerance can be
+// chosen for a single figure.
 constexpr std::array kTolerances = {
     ToleranceKind{Tolerance::exact, "exact", 1e-9,
                   "nothing is rounded but the last bits of binary fractions"},
@@ -232,8 +232,8 @@ bool ReproducedFigure::is_printed() const {
 }
 
 double ReproducedFigure::tolerance() const {
-  // Binary fractions are not exact, so a small difference is allowed: 50.25 - 50.2 differs from 0.05 in the
-  // last bit.
+  // Binary fractions are not exact, so a small difference is allowed. For example, 50.25 - 50.2 differs from
+  // 0.05 in the last bit.
   constexpr double kBinary = 1e-9;
   const double against = std::abs(bound ? *bound : published.value_or(0));
   if (tolerance_kind == Tolerance::rounding) return 0.5 * std::pow(10, -decimals) + kBinary * against;

@@ -26,12 +26,12 @@ namespace penstock {
 /// The kind of claim that a figure makes. It does not depend on whether the prediction meets the claim;
 /// holds() returns that.
 enum class FigureClass : std::uint8_t {
-  equal,    ///< A printed figure that the prediction must meet within a tolerance.
-  bound,    ///< A printed limit that the prediction must not cross, as a number or in words.
-  formula,  ///< A value from a formula, a drawing or a published algorithm.
-  missed,   ///< A printed figure that the prediction does not meet. The note says why.
-  fitted,   ///< A printed figure that determined a constant of the prediction. It tests nothing.
-  shown,    ///< A predicted figure that the paper does not print. It is shown for comparison.
+  equal,    ///< a printed figure that the prediction must meet within a tolerance
+  bound,    ///< a printed limit, in numbers or words, that the prediction must not cross
+  formula,  ///< a value from a formula, a drawing or a published algorithm
+  missed,   ///< a printed figure that the prediction does not meet; the note states the reason
+  fitted,   ///< a printed figure from which a constant of the prediction was computed, so it tests nothing
+  shown,    ///< a predicted figure that the paper does not print
 };
 template <>
 inline constexpr auto kEnumWords<FigureClass> =
@@ -50,8 +50,9 @@ enum class Tolerance : std::uint8_t { exact, nanoseconds, rounding, size, ratio,
 struct ToleranceKind {
   Tolerance tolerance = Tolerance::exact;
   std::string_view word;  ///< "rounding"
-  double part = 0;  ///< Fraction of the published figure. It is 0 for rounding, for which the printed digits
-                    ///< determine the tolerance.
+  /// Fraction of the published figure. It is 0 for rounding, for which the printed digits determine the
+  /// tolerance.
+  double part = 0;
   std::string_view reason;  ///< One sentence without a full stop.
 };
 /// All tolerances, in the order of the enum.
@@ -69,7 +70,7 @@ struct ReproducedFigure {
   double predicted = 0;
   Tolerance tolerance_kind = Tolerance::exact;
   int decimals = 0;  ///< Printed digits after the decimal point, for `Tolerance::rounding`.
-  BoundSide side = BoundSide::at_most;  ///< For bounds only.
+  BoundSide side = BoundSide::at_most;  ///< side of the bound; used only for bounds
   /// The limit that the paper states in words. For example, "faster" means a ratio of 1.
   std::optional<double> bound{};
   std::string note{};  ///< A remark, for example about a misprint in the paper.
@@ -159,8 +160,8 @@ std::vector<ReproducedFigure> reproduce_measured_runs();
 
 // Functions that the reproductions of papers share: programs in units of time on links that take no time,
 // models of the library, runs on real clusters, and the memory of weights, gradients and optimizer state.
-// Only the reproduce_*.cpp files use it. If something cannot be planned, generated or run, the reproduction
-// is wrong, and the functions throw std::logic_error.
+// Only the reproduce_*.cpp files use it. The functions throw std::logic_error if something cannot be planned,
+// generated or run, because the reproduction is then wrong.
 
 /// The times of one stage for a microbatch, in units of time. They are rounded to a millionth of a unit.
 struct UnitTimes {
@@ -189,7 +190,7 @@ double period_units(const Result& result);
 
 struct LibraryModel {
   LayerGraph graph;
-  std::int64_t batch = 1;  ///< number of samples for which the profile states times and bytes
+  std::int64_t batch = 1;  ///< number of samples to which the profile's times and bytes belong
 };
 
 /// Returns the model with the name "vgg16", "resnet50", "alexnet" or "gnmt". Other names are not allowed.
@@ -213,11 +214,11 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
 /// Returns the preset "pipedream-a" or "pipedream-b" with the given number of servers.
 ClusterSpec pipedream_cluster(const std::string& preset, std::int32_t servers);
 
-/// The limit for the ratio of two memories that the paper calls "on a par": that of a pipeline and that of
-/// data parallelism. The paper prints no number, so this value is Penstock's.
+/// The largest ratio of two memories that counts as "on a par". The paper uses these words to compare a
+/// pipeline with data parallelism. It prints no number, so this value is Penstock's.
 inline constexpr double kOnAPar = 1.75;
 
-/// The figures of a training in its steady state.
+/// The figures of one predicted training in its steady state.
 struct ClusterRun {
   std::string configuration;  ///< number of replicas of each stage, for example "15-1"
   double samples_per_second = 0;
@@ -234,9 +235,9 @@ ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices,
 
 /// A pipeline whose cuts and replicas the caller chooses.
 struct CutPipeline {
-  std::vector<std::int32_t> cuts;      ///< number of layers before each cut; empty: balanced stages
+  std::vector<std::int32_t> cuts;      ///< number of layers before each cut; if empty, stages are balanced
   std::vector<std::int32_t> replicas;  ///< replicas of each stage
-  std::vector<std::int32_t> warmup{};  ///< number of warm-up forwards of each stage; empty: those of NOAM
+  std::vector<std::int32_t> warmup{};  ///< number of warm-up forwards of each stage; if empty, those of NOAM
 };
 /// Predicts a training with the given pipeline and the schedule 1F1B-RR.
 ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline);
@@ -244,8 +245,8 @@ ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline);
 /// Predicts a training with the schedule 1F1B-RR. Its pipeline is the plan of PipeDream's recurrence as the
 /// paper prints it.
 ClusterRun planned_run(const Scenario& training, const PlanOptions& options);
-/// Predicts a training like planned_run(), with more minibatches in flight. Each worker has `more` of them
-/// beyond NOAM, even if they do not fit in memory.
+/// Predicts a training like planned_run(), with more minibatches in flight. Each worker has NOAM (the paper's
+/// number) plus `more` of them, even if they do not fit in memory.
 ClusterRun deeper_planned_run(const Scenario& training, const PlanOptions& options, std::int32_t more);
 
 /// The bytes that a stage stores while one microbatch is in flight.

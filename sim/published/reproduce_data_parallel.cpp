@@ -130,8 +130,8 @@ Cluster torus(std::int32_t rows, std::int32_t columns, TorusCollectives collecti
   return *std::move(cluster);
 }
 
-/// Returns the samples per second of all cores together if gradients are reduced in one dimension of the
-/// torus after the other.
+/// Returns the samples per second of all cores together if gradients are reduced first in one dimension of
+/// the torus and then in the other.
 double torus_rate(std::int32_t rows, std::int32_t columns, std::int32_t cores) {
   const ClusterSpec cluster{.shape = torus(rows, columns, TorusCollectives::dimensions), .name = "torus"};
   return data_parallel_run(training_scenario(kTraining, cluster), cores).samples_per_second;

@@ -108,7 +108,7 @@ ReproducedFigure recomputation_cases(RecomputeTiming timing) {
 /// pipelines with 2 to 6 uneven stages.
 ReproducedFigure uneven_cases() {
   constexpr int kCases = 300;
-  // Multiples modulo a prime vary like random numbers, but are equal on all machines.
+  // The multiples of a number modulo a prime vary like random numbers, but are the same on all machines.
   int met = 0;
   for (int number = 0; number < kCases; ++number) {
     const int stages = 2 + number % 5;
@@ -173,8 +173,8 @@ std::vector<ReproducedFigure> reproduce_gpipe_schedule() {
 
 namespace {
 
-/// Returns the number of microbatches per unit of time. F and B of a microbatch take 3 units in total, which
-/// are distributed equally over the stages.
+/// Returns the number of microbatches per unit of time. The F and B of a microbatch take 3 units in all
+/// stages together, and each stage takes an equal part.
 double rate(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoint) {
   const double share = 1.0 / stages;
   const Shape shape{.stages = stages,
@@ -186,8 +186,8 @@ double rate(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoin
          makespan_units(predicted_run("gpipe", shape, equal_stages(static_cast<std::size_t>(stages), times)));
 }
 
-/// Returns the speed relative to one device without recomputation. For one device that recomputes one of 2
-/// microbatches, it is 6 / 7 = 0.857.
+/// Returns the speed relative to one device without recomputation. For example, it is 6 / 7 = 0.857 on one
+/// device that recomputes one of two microbatches.
 double speed_up(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoint) {
   return rate(stages, microbatches, checkpoint) / rate(1, 1, Checkpoint::never);
 }

@@ -78,8 +78,8 @@ void add_balanced(Figures& figures, const Line& line) {
   }
 }
 
-/// Adds the figures of a line as bounds. They are no exact values, because the prediction contains only the
-/// bubble. In the measurement, stages are uneven, or a step has more work than with M = 1.
+/// Adds the figures of a line as bounds. They are bounds, because the prediction contains only the bubble. In
+/// the measurement, stages are uneven, or a step has more work than with M = 1.
 void add_bounds(Figures& figures, const Line& line) {
   for (std::size_t column = 0; column < kStages.size(); ++column)
     figures.push_back(at_least(what_of(line, column), line.speeds.at(column), over_the_least(line, column)));
@@ -112,8 +112,9 @@ constexpr std::int64_t kVocabulary = 32'000;
 // The parameters of the tables of input and output tokens.
 constexpr std::int64_t kEmbedding = 2 * kVocabulary * kWidth;
 constexpr std::int64_t kBlock = 12 * kWidth * kWidth;  // attention, and an MLP of four times the width
-constexpr double kPlainGiB = 3.9;                      // activations of a layer in Naive-1: 11.7 / 3
-constexpr double kCheckpointGiB = 0.492;               // activations of a layer in Pipeline-1: 6.4 / 13
+constexpr double kPlainGiB = 3.9;  // the activations of a layer; the row Naive-1 has 11.7 GiB for 3 layers
+// The activations of a layer; the row Pipeline-1 has 6.4 GiB for 13 layers.
+constexpr double kCheckpointGiB = 0.492;
 
 std::int64_t parameters(std::int64_t layers) { return kEmbedding + layers * kBlock; }
 

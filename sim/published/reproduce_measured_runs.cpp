@@ -1,8 +1,8 @@
-// Predicts training steps that others have measured. To predict the steps of one model, constants are
-// fitted to other models of the same source, device and precision. For example, constants that were fitted
-// to GPT-3 predict the steps of Llama. If there is only one model, the device's own constants are used.
-// They were fitted to these very steps, so such steps test nothing. The exceptions are A100 and B200,
-// whose constants were measured on kernels.
+// Predicts training steps that others have measured. To predict the steps of one model, constants are fitted
+// to other models of the same source, device and precision. For example, constants that were fitted to GPT-3
+// predict the steps of Llama. If there is only one model, the device's own constants are used. Such a
+// prediction tests nothing, because the device's constants were fitted to the same steps. A100 and B200 are
+// exceptions: their constants were measured on kernels.
 
 #include <algorithm>
 #include <array>
@@ -46,8 +46,8 @@ bool has_site(const MeasuredRuns& runs, const MeasuredRun& of) {
   });
 }
 
-/// Returns a reason if the prediction of a step tests nothing, because the device's own factor was fitted to
-/// such steps. Returns an empty text if it is a test.
+/// Returns the reason why the prediction of a step tests nothing. This is the case if the device's own factor
+/// was fitted to such steps. Returns an empty text if the prediction is a test.
 std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
   // The factors of A100 and B200 were fitted on kernels and not on steps.
   const bool is_own_factor = run.device == "a100-sxm" || run.device == "b200-sxm";
@@ -135,8 +135,8 @@ StageTimes times_of(const CsvTable& table, std::size_t row) {
           .backward = milliseconds(table.cell(row, "backward_us"))};
 }
 
-/// Returns the time by which the first and the last stage together are longer than two stages between them.
-/// This is the time of the input layer and the output layer.
+/// Returns the time of the input layer and the output layer. It is the time of the first and the last stage
+/// together, minus the time of two stages between them.
 double time_of_ends(const std::vector<double>& stages) {
   const double ends = stages.front() + stages.back();
   const double others = std::accumulate(stages.begin(), stages.end(), 0.0) - ends;

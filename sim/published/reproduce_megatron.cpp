@@ -44,8 +44,8 @@ TransformerShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t head
 const TransformerShape kGpt175 = gpt(96, 12288, 96, BlockRecompute::full);
 const TransformerShape kGpt530 = gpt(105, 20480, 128, BlockRecompute::full);
 
-/// Returns the layers with their times at the devices' peak rate. The collectives of tensor parallelism
-/// take no time here. The comparison by ratios to the first row takes their cost into account.
+/// Returns the layers with their times at the devices' peak rate. The collectives of tensor parallelism take
+/// no time here. Only ratios to the first row are compared, and the first row contains their cost, too.
 LayerGraph layers_at_peak(const TransformerShape& shape) {
   auto graph = transformer_layers(
       shape, {.flops_per_second = kA100Flops, .tensor_bytes_per_second = kUnlimitedBandwidth});

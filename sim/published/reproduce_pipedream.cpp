@@ -110,7 +110,7 @@ PipelinePlan plan_of(const LayerGraph& graph, std::int32_t workers, double bytes
   return *std::move(plan);
 }
 
-/// One row of the released partitioner's output.
+/// One row in the output of the released partitioner.
 struct PublishedPlan {
   const char* model;
   double bytes_per_second;
@@ -292,11 +292,10 @@ std::vector<ReproducedFigure> reproduce_pipedream_traffic() {
 //   2. NCCL reaches the part that gives VGG-16 on A its printed ratio; Gloo reaches the full bandwidth
 //   3. like 2, but Gloo reaches the part that gives AlexNet on B its printed ratio
 //
-// A row to which a part was fitted tests nothing. The result is that NCCL's part, fitted on VGG-16, also
-// predicts AlexNet on the same cluster, so this row is a test. It predicts neither the rows of cluster B nor
-// a straight pipeline. If a part for Gloo is fitted as well, the correct rows of cluster A become wrong. So
-// one part for each library does not explain the table. All other rows are listed as missed, even if the
-// prediction is close.
+// A row to which a part was fitted tests nothing. NCCL's part, fitted on VGG-16, also predicts AlexNet on the
+// same cluster, so this row is a test. It predicts neither the rows of cluster B nor a straight pipeline. If
+// a part for Gloo is fitted as well, correct rows of cluster A become wrong. So one part for each library
+// does not explain the table. All other rows are listed as missed, even if the prediction is close.
 
 namespace {
 
@@ -352,8 +351,8 @@ double pipeline_rate(const TableOneRow& row, double gloo) {
       .samples_per_second;
 }
 
-/// Returns the value between 0.02 and 1 at which the increasing function `rising` is 0. It halves the
-/// interval of the value's logarithm, so the relative error is at most ln 50 / 2^13 = 0.0005.
+/// Returns the value between 0.02 and 1 at which the increasing function `rising` is 0. The interval of the
+/// value's logarithm is halved repeatedly, so the relative error is at most ln 50 / 2^13 = 0.0005.
 double root(const std::function<double(double)>& rising) {
   constexpr int kHalvings = 12;
   double low = std::log(0.02);
@@ -372,8 +371,8 @@ struct Parts {
 };
 
 Parts nccl_fitted() {
-  // The rate of data parallelism at which the predicted ratio equals the printed one, if Gloo reaches the
-  // full bandwidth.
+  // With this rate of data parallelism, the predicted ratio equals the printed one, if Gloo reaches the full
+  // bandwidth.
   const double wanted = pipeline_rate(kVggOnA, 1) / kVggOnA.printed;
   return {.nccl = root([&](double nccl) { return data_parallel_rate(kVggOnA, nccl) - wanted; })};
 }

@@ -1,6 +1,6 @@
-// Functions that several reproductions use. Papers draw schedules in units of time. Here a unit is 1 ms,
-// so that fractions of a unit are whole nanoseconds. In the first group of functions, links have unlimited
-// bandwidth.
+// Contains functions that several reproductions use. Papers draw schedules in units of time. Here a unit is 1
+// ms, so that fractions of a unit are whole nanoseconds. In the first group of functions, links have
+// unlimited bandwidth.
 
 #include "sim/published/reproduce.hpp"
 
@@ -92,7 +92,7 @@ double period_units(const Result& result) {
 }
 
 // The text of the library's profiles is part of the program, so published figures can be predicted without
-// files. The usual loaders read it.
+// files. It is read in the same way as a file.
 
 namespace {
 

@@ -31,7 +31,7 @@ namespace penstock {
 namespace {
 
 using Figures = std::vector<ReproducedFigure>;
-// A text for each worker, with starts and ends in units: "F0@0-1 B0@10-12".
+// The operations of each worker as text, with starts and ends in units: "F0@0-1 B0@10-12".
 using Drawing = std::vector<std::string>;
 
 constexpr std::int32_t kStream = 64;  // number of minibatches; a stream of this length has a period
@@ -123,7 +123,7 @@ std::vector<double> weight_versions(const Result& result) {
   return versions;
 }
 
-/// Returns, for each worker, how long it computes nothing between the times `from` and `to`, in units.
+/// Returns, for each worker, the units of time between `from` and `to` in which it computes nothing.
 std::vector<double> idle_between(const Result& result, double from, double to) {
   std::vector<double> idle(result.ranks.size(), to - from);
   for (const Span& span : result.timeline.spans) {

@@ -28,7 +28,7 @@ namespace {
 /// A row of table 5, and the times of table 9 that belong to it.
 struct TableFiveRow {
   std::int32_t stages, microbatches;
-  Ns f, b, w, comm;                       ///< times in microseconds; b and w are those of I and W
+  Ns f, b, w, comm;                       ///< times of F, I, W and a message in microseconds
   Bytes micro_batch_size, hidden, heads;  ///< a sequence has 1024 tokens
   std::int32_t chunks;                    ///< number of chunks of a rank with 1F1B-I
   double one_f_one_b, interleaved, h1, h2, zb_1p, zb_2p;
@@ -68,8 +68,8 @@ Shape shape_of(const TableFiveRow& row) {
   return shape;
 }
 
-/// Returns the bubble rate 1 - M (f+b+w) / S. S is the longest time from the first start to the last end on a
-/// rank. Throws std::logic_error if the activations of a rank exceed `most` bytes.
+/// Returns the bubble rate 1 - M (f+b+w) / S. S is the longest time from the first start to the last end on
+/// any rank. Throws std::logic_error if the activations of a rank exceed `most` bytes.
 double bubble_rate(const std::string& schedule, const Shape& shape, Bytes most) {
   const auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
@@ -183,8 +183,7 @@ constexpr std::int64_t kPasses = 200;
 Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) {
   constexpr Bytes kSequence = 1024;
   const Bytes kept = 34 * setting.hidden + 5 * setting.heads * kSequence;
-  // The published times are those of one of two chunks. If a rank has a single chunk, it has the work of
-  // both.
+  // The published times are those of one chunk if each rank has two. A single chunk has the work of both.
   const Ns parts = 2 / chunks;  // number of the published chunks that one chunk contains
   const StageCost cost{.forward_ns = parts * setting.f,
                        .backward_ns = parts * (setting.i + setting.w),

@@ -253,12 +253,13 @@ class MergeWalk {
   std::vector<std::vector<Queue>> queues_;
   const ActionStarts& earlier_;
   std::vector<std::optional<Choice>> choice_of_rank_;
-  std::set<Choice> choices_;  // of all ranks, the earliest first
+  std::set<Choice> choices_;  // the next group of each rank, by start time
   std::vector<Ns> free_ns_;
   std::vector<std::vector<Action>> lists_;
   ActionStarts starts_;
   std::map<ActionKey, Ns> ends_;
-  std::map<std::pair<std::size_t, std::int32_t>, std::int32_t> open_;  // by rank and stage
+  std::map<std::pair<std::size_t, std::int32_t>, std::int32_t>
+      open_;  // for each rank and stage: gradient actions that have not run yet
 };
 
 /// Returns the stages that a rank holds.
@@ -377,10 +378,11 @@ tl::expected<Experiment, std::string> with_all_copies(Experiment experiment) {
   if (experiment.costs.microbatches_differ())
     return tl::unexpected(std::string("expected microbatches and slices of equal costs on named devices"));
   const std::int32_t copies = experiment.trained->copies;
-  // The time of a STEP already contains the reduction among the copies, so no reductions are added to the
-  // program.
+  // The duration of a STEP already includes the reduction among the copies, so the program gets no
+  // reductions.
   experiment.program = replicate_pipeline(experiment.program, {.count = copies, .sync = ReplicaSync::off});
-  // A microbatch and a rank of one copy stood for those of all copies. Now each copy has its own.
+  // Before, the program had one copy, and each of its microbatches counted for all copies. Now it has every
+  // copy.
   experiment.trained->copies = 1;
   experiment.samples_per_microbatch /= copies;
   if (experiment.price_per_device_hour) *experiment.price_per_device_hour /= copies;

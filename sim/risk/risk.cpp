@@ -221,7 +221,7 @@ std::optional<std::string> noise_fault(const Experiment& experiment, const Noise
 
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials) {
-  // Whether a program hangs does not depend on durations, so one check is enough for all trials.
+  // All trials hang or none does, because durations do not matter. So one check is enough.
   if (const auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
     return tl::unexpected(hang->message);
   const FlatProgram flat =

@@ -95,8 +95,8 @@ double best_interval(const Failures& failures);
 /// Returns the program after a rank has failed. The rank has an empty list and holds no stage. Its
 /// microbatches are distributed in turn to the other ranks that hold the same stage. These ranks run the
 /// moved microbatches while they wait for their own work. Requires a program of compute actions and
-/// reductions. Errors: a stage of the rank that no other rank holds; updates by microbatch; sharded stages; a
-/// rank that the program does not have.
+/// reductions. Fails if the program does not have the rank, or if no other rank holds one of its stages. Also
+/// fails if the program updates weights after each microbatch, or if stages are sharded.
 tl::expected<Program, std::string> rerouted(const Experiment& experiment, std::int32_t failed);
 
 /// Returns the experiment with all copies of its pipeline in one program. A model on named devices has its
@@ -108,7 +108,7 @@ tl::expected<Experiment, std::string> with_all_copies(Experiment experiment);
 struct ReroutedStep {
   std::int32_t rank = 0;   ///< the failed rank
   std::int32_t stage = 0;  ///< the first stage of the failed rank
-  Ns step_ns = 0;          ///< the makespan of one iteration without it
+  Ns step_ns = 0;          ///< makespan of one iteration without the failed rank
 };
 
 /// The steps before and after a failure.
@@ -124,8 +124,8 @@ struct RerouteReport {
 };
 
 /// Predicts the step before a failure, and one step after a failure for each group of ranks that hold the
-/// same stages. rerouted() describes such a step. Errors: those of rerouted() and with_all_copies(); bad
-/// input; a hang.
+/// same stages. rerouted() describes such a step. Fails if rerouted() or with_all_copies() fails, if the
+/// input is wrong, or if a program hangs.
 tl::expected<RerouteReport, UserError> reroute_report(const Scenario& scenario);
 
 }  // namespace penstock

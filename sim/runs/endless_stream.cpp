@@ -1,9 +1,10 @@
-// Finds the steady state of a stream, which is a long run of an asynchronous schedule. Once its pipeline
-// is full, its times usually repeat with a period. The period shows if the stream has several times as
-// many microbatches as depend on each other. So the schedule determines the first length that is tried.
-// There may be no period yet, because queues before slow stages still fill. Then the search tries four
-// times the length, and so on. If links are shared, there may be no period at any length. The rate is then
-// the mean over whole rounds of the replicas in the longest stream.
+// Finds the steady state of a stream, which is a long run of an asynchronous schedule. Once its pipeline is
+// full, its times usually repeat with a period. A stream shows its period only if it is several times longer
+// than its dependency depth. The depth is the number of microbatches that depend on each other, so the
+// schedule determines the first length that is tried. If this stream has no period, because queues before
+// slow stages still fill, a stream of four times the length is tried, and so on. If links are shared, there
+// may be no period at any length. The rate is then the mean over whole rounds of the replicas in the longest
+// stream.
 
 #include "sim/runs/simulate.hpp"
 
@@ -32,16 +33,16 @@ namespace penstock {
 namespace {
 
 /// Returns the number of microbatches of the shortest stream whose period is visible, if `depth` microbatches
-/// depend on each other. The first `depth` microbatches fill the pipeline and the last `depth` drain it.
-/// period_of_stream() compares the others.
+/// depend on each other. The first `depth` microbatches fill the pipeline, and the last `depth` drain it.
+/// period_of_stream() compares the times of the others.
 std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
 
 /// A number of microbatches that no stream can have, because it is too large (most_microbatches()).
 constexpr std::int64_t kBeyondStreams = std::int64_t{1} << 32;
 
-/// Returns the least common multiple of the stages' replica numbers, such as 6 for 2, 3 and 1 replicas.
-/// With this number of microbatches, all replicas of a stage get equally many. The result is at most
-/// kBeyondStreams, because the multiple of 2, 3, 5, 7, 11 .. 53 replicas would exceed 2^64.
+/// Returns the least common multiple of the stages' replica numbers, such as 6 for 2, 3 and 1 replicas. With
+/// this number of microbatches, all replicas of a stage get equally many. The result is at most
+/// kBeyondStreams, because, for example, the multiple of all primes up to 53 exceeds 2^64.
 std::int64_t common_multiple_of_replicas(const Program& program) {
   std::int64_t multiple = 1;
   for (const StagePlacement& stage : program.placement.stages) {
@@ -54,7 +55,7 @@ std::int64_t common_multiple_of_replicas(const Program& program) {
 
 struct Stream {
   Experiment experiment;
-  bool is_of_any_length = true;  ///< false: the length depends on the experiment's microbatches
+  bool is_of_any_length = true;  ///< false if the length depends on the experiment's number of microbatches
 };
 
 /// Returns the largest number of microbatches of a stream. A longer one would take too long to run.
@@ -81,16 +82,16 @@ std::optional<Stream> stream_of(const Experiment& experiment, std::int64_t least
   return std::nullopt;
 }
 
-/// Returns the shortest stream in which a period is visible (length_for()). Its length depends on the number
-/// of its microbatches that depend on each other.
+/// Returns the shortest stream in which a period is visible (length_for()). Its length follows from its
+/// dependency depth.
 std::optional<Stream> shortest_stream(const Experiment& experiment, std::int64_t most) {
   std::int64_t least = length_for(1);
   while (true) {
     auto stream = stream_of(experiment, least, most);
     if (!stream) return std::nullopt;
     const Program& program = stream->experiment.program;
-    // In a stream that is too short, fewer microbatches depend on each other. The depth may therefore grow
-    // with the length.
+    // The dependency depth may grow with the length, because a short stream has fewer microbatches that can
+    // depend on each other.
     const std::int64_t wanted = length_for(dependency_depth(program));
     if (wanted <= program.microbatches) return stream;
     least = wanted;
@@ -133,14 +134,14 @@ std::optional<RunOfStream> read_turns(const Experiment& experiment, const Stream
   auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
   if (!turns) return std::nullopt;
   const TapeCosts costs = tape_costs(turns->tape, experiment);
-  turns->tape.origins = {};  // the timeline does not need them
+  turns->tape.origins = {};  // a timeline does not use them
   const Timeline timeline = timeline_of_turns(experiment.program, *turns, costs);
   turns.reset();
   return read_stream(timeline, experiment, question);
 }
 
 /// Runs the stream with the engine that plan_run() chooses for a run with a timeline. If this engine needs
-/// lowered lists, they are stored in `stream`. Returns nothing if the stream cannot run.
+/// lowered lists, the function stores them in `stream`. Returns nothing if the stream cannot run.
 std::optional<RunOfStream> run_of_stream(Stream& stream, Engine engine, const StreamQuestion& question) {
   const auto plan = plan_run(stream.experiment, {.asked = engine, .timeline = true}, {});
   if (!plan) return std::nullopt;
@@ -171,8 +172,8 @@ std::int64_t lowered_actions(const Experiment& experiment) {
   for (const ActionLoops& list : experiment.loops) actions += list.size();
   if (has_transfers(program)) return actions;
   for (const StageEdge& edge : stage_edges(program)) {
-    // Each microbatch sends an activation along the edge, a gradient back, or both. Each message has a SEND
-    // and a RECV.
+    // For each microbatch, the edge carries an activation, a gradient, or both. Each of them has a SEND and a
+    // RECV.
     const std::int64_t of_unit = edge.flows == EdgeFlows::both ? 4 : 2;
     for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
       const Placement& placement = program.placement;
@@ -191,8 +192,8 @@ std::optional<EndlessStream> endless_stream(const StreamQuestion& question, cons
   std::optional<Stream> stream = shortest_stream(experiment, most);
   for (int attempt = 0; stream; ++attempt) {
     const std::int64_t length = stream->experiment.program.microbatches;
-    // If the caller has already found that a stream of this length has no period, the stream is not run. Only
-    // the next length is computed from it.
+    // If the caller knows that a stream of this length has no period, only the next length is computed here,
+    // and the stream is not run.
     if (attempt >= question.known_without_period) {
       auto run = run_of_stream(*stream, engine, question);
       if (!run) break;

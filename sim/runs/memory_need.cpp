@@ -1,5 +1,5 @@
-// Estimates the memory of a run from lower bounds of the bytes that a compute action and a transfer need.
-// The bounds are rounded down from the resident memory of runs with some million actions:
+// Estimates the memory of a run from lower bounds of the bytes that a compute action and a transfer need. The
+// bounds are measured: they are the resident memory of runs with some million actions, rounded down:
 //
 //                              compute action   transfer
 //   the lists alone                        50         50
@@ -14,8 +14,8 @@
 //
 // With K ranks, a compute action has (K-1)/K x 2/3 transfers on average. One action in K is at an end of the
 // pipeline and sends nothing. Weight gradients, one action in three, send nothing either. A run that does not
-// fit would fail only after minutes, so it is refused before it starts. The message states the needed and the
-// available memory.
+// fit is refused before it starts, because otherwise it would fail only after minutes. The message states the
+// needed and the available memory.
 
 #include "sim/runs/simulate.hpp"
 
@@ -48,7 +48,7 @@ constexpr ActionBytes kRowBytes = {.compute = 30, .transfer = 30};
 // Messages between named devices have bytes. A peak of memory then depends on the times of the whole tape.
 constexpr ActionBytes kDeviceRowBytes = {.compute = 30, .transfer = 230};
 constexpr ActionBytes kCheckedBytes = {.compute = 70, .transfer = 70};
-// 64 MiB. A run that needs less is accepted without a look at the machine's memory.
+// The size of a run that is accepted on every machine: 64 MiB.
 constexpr double kAnyMachinesBytes = 1 << 26;
 
 double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) {
@@ -59,8 +59,8 @@ double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) 
 }
 
 /// Returns the reason why a run with these action counts does not fit in the memory budget, or nothing if it
-/// fits. Two kinds of programs are not compared with the budget: those that prepare() refuses anyway, and
-/// those that fit on every machine.
+/// fits. Accepts programs that fit on every machine, and those that prepare() refuses anyway, without asking
+/// for the budget.
 std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, const MemoryBudget& budget,
                                       bool has_timeline = false) {
   if (!budget || bytes < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;

@@ -1,6 +1,6 @@
-// Chooses the engine of a run. Each engine supports only some programs and outputs. The table of engines
-// is ordered by memory, so the first engine without a reason against it is chosen. For each engine, one
-// function returns the reason against it. So the choice can be printed and tested without a run.
+// Chooses the engine of a run. Each engine supports only some programs and outputs. For each engine, one
+// function returns the reason against it. The table of engines is ordered by memory, and the first engine
+// without such a reason is chosen. So the choice can be printed and tested without a run.
 //
 //   compute actions     2^24                     2^29                            2^40
 //            figures ----|---- without digest ----|---- streamed, or refused ----|
@@ -62,7 +62,7 @@ bool can_be_stored(const PlanFacts& facts) { return facts.experiment.compute_act
 
 using Reason = std::optional<std::string>;
 
-/// Returns true if `is_one` is true for the kind of some action of the program.
+/// Returns true if the program has an action whose kind satisfies `is_one`.
 bool has_kind(const Experiment& experiment, bool (*is_one)(ActionKind)) {
   const auto has_one = [&](const auto& list) {
     return std::ranges::any_of(list, [&](const Action& action) { return is_one(action.kind); });
@@ -94,7 +94,7 @@ Reason against_stream(PlanFacts& facts) {
     return "the program has no loops" + (experiment.why_lists.empty() ? "" : ": " + experiment.why_lists);
   if (auto reason = not_streamed(experiment, experiment.loops)) return reason;
   if (is_prefill(experiment)) return "times of first tokens, which are read off spans";
-  // If the lists cannot be stored, the stream engine ignores that links are shared, and a note states this.
+  // If the lists cannot be stored, the stream engine runs as if no links were shared, and a note states this.
   const bool left_out = is_long(facts) && (wanted.asked != Engine::automatic || !can_be_stored(facts));
   if (!left_out && may_share_links(facts)) return "messages share links";
   return std::nullopt;

@@ -40,11 +40,13 @@ enum class WantedFigures : std::uint8_t { all, of_rows };
 struct Wanted {
   Engine asked = Engine::automatic;  ///< engine that the user has chosen
   WantedFigures figures = WantedFigures::all;
-  bool timeline = false;          ///< true: the span of every action
-  bool memory_over_time = false;  ///< true: each rank's memory over time; false: only the peak
-  bool own_period = false;        ///< true: the steady rate must come from the run's own microbatches
-  bool stored = false;    ///< true: the run must use lowered lists; tests compare other engines with it
-  std::string stalled{};  ///< message of placement rounds that have stalled; empty if none have
+  bool timeline = false;  ///< true if the caller wants the span of every action
+  /// True if the caller wants each rank's memory over time, false for its peak only.
+  bool memory_over_time = false;
+  bool own_period = false;  ///< true if the steady rate must come from the run's own microbatches
+  /// True if the run must use lowered lists; tests compare other engines with such a run.
+  bool stored = false;
+  std::string stalled{};  ///< message of placement rounds that have stalled; empty if no rounds have stalled
 };
 
 struct RuledOutEngine {
@@ -54,12 +56,12 @@ struct RuledOutEngine {
   friend bool operator==(const RuledOutEngine&, const RuledOutEngine&) = default;
 };
 
-/// The engine of a run, and the reasons for it.
+/// The engine of a run, with the reasons for the choice.
 struct RunPlan {
   RunEngine engine = RunEngine::stream;
   std::vector<RuledOutEngine> ruled_out;  ///< earlier engines of the table, and the reasons against them
-  bool is_long = false;       ///< true: the stream has too many actions for a digest and for repeated passes
-  bool shares_links = false;  ///< true: stages may send over the same links
+  bool is_long = false;  ///< true if the stream has too many actions for a digest and for repeated passes
+  bool shares_links = false;  ///< true if different stages may send over the same links
   double bytes = 0;  ///< lower bound of the run's memory, in bytes; 0 for a stream, which stores only loops
 
   friend bool operator==(const RunPlan&, const RunPlan&) = default;
@@ -88,8 +90,8 @@ ProgramForm form_of_run(const Preparation& begun, const Wanted& wanted);
 std::optional<std::string> length_refusal(const Preparation& begun, const Wanted& wanted,
                                           const MemoryBudget& budget);
 
-/// Returns the plan as a table with one line for each engine. The line says that the engine runs, that it is
-/// not needed, or why it cannot run.
+/// Returns the plan as a table with one line for each engine. The line states that the engine runs, that it
+/// is not needed, or why it cannot run.
 std::string plan_text(const RunPlan& plan, const Wanted& wanted);
 
 }  // namespace penstock

@@ -27,8 +27,8 @@ namespace penstock {
 /// outlive them.
 RunFacts facts_of_experiment(const Experiment& experiment);
 
-/// Returns true if the run is prefill. In prefill, all stages hold keys and values. In addition, prompts are
-/// cut into slices or have a stated number of tokens.
+/// Returns true if the run is a prefill. In a prefill, all stages hold keys and values. In addition, prompts
+/// are cut into slices, or the scenario states their number of tokens.
 bool is_prefill(const Experiment& experiment);
 
 /// Sets, in each SEND of `spans`, the time at which the message has left its channel. It is the end of the
@@ -66,7 +66,8 @@ class LinkBytes {
   std::map<LinkNumber, Bytes> bytes_of_link_;
 };
 
-/// A sum of the bytes that ranks send over links. The caller passes the spans of one rank after another.
+/// A collector of the bytes that ranks send over links. The caller passes the spans of one rank after
+/// another.
 class SentBytes {
  public:
   /// Keeps a reference to the experiment, which must outlive this object.

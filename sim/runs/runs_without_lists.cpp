@@ -1,10 +1,10 @@
 // Runs a program without its lowered lists. The first half of this file runs the stream engine. The second
 // half runs the turns engine, which writes a tape by placement rounds.
 //
-// A streamed walk (streamed_walk.cpp) collects the figures of ranks that a stored run computes from spans.
-// This file adds the names of devices, the traffic over links and the headline figures. The result of a short
-// run also has the digest and the steady rate, so it equals the result of a stored run. Tests:
-// tests/sim/streamed_run_test.cpp and tests/sim/turn_run_test.cpp.
+// A streamed walk (streamed_walk.cpp) computes the figures of each rank. This file adds the names of devices,
+// the traffic over links and the headline figures. For a short run, it also adds the digest and the steady
+// rate, so that the result equals that of a stored run. Tests: tests/sim/streamed_run_test.cpp and
+// tests/sim/turn_run_test.cpp.
 #include "sim/runs/simulate.hpp"
 
 #include <algorithm>
@@ -62,8 +62,8 @@ void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment)
 }
 
 /// Returns the number of STEPs (optimizer steps) on the first replica of the first stage that has updates.
-/// The number of samples per update is computed from it. A program of loops has no lists in which to count
-/// STEPs.
+/// The number of samples per update is computed from it. A program of loops has no lists in which STEPs could
+/// be counted.
 std::int64_t steps_of_input_stage(const Experiment& experiment) {
   const std::int32_t stage = first_trained_stage(experiment.program).value_or(0);
   const std::int32_t rank = experiment.program.placement.stages[index(stage)].ranks.front();
@@ -145,7 +145,8 @@ Result result_of_short(const Experiment& experiment, StreamedRun run, const Simu
   if (repeats && options.steady == SteadyState::find)
     facts.steady_samples_per_second = repeated_rate(experiment);
   Result result = result_without_lists(experiment, std::move(run), std::move(facts));
-  // lowered_digest() cannot fail, because it uses the same placement rounds as the walk, which did not stall.
+  // lowered_digest() cannot fail, because it uses the same placement rounds as the walk, and the walk did not
+  // stall.
   if (options.digest == ProgramDigest::find)
     result.program.digest = lowered_digest(experiment.program, experiment.loops).value();
   return result;
@@ -273,7 +274,7 @@ Result result_with_spans(const Experiment& experiment, TurnTape turns, const Sim
     RepeatedTape passes(turns.tape, costs, experiment.program);
     rate = rate_of_passes(experiment, turns, passes);
   }
-  turns.tape.origins = {};  // the timeline does not need them
+  turns.tape.origins = {};  // a timeline does not use them
   Timeline timeline = timeline_of_turns(experiment.program, turns, costs);
   turns = {};
 
@@ -307,9 +308,8 @@ tl::expected<Result, StalledTurns> turn_run(const Experiment& experiment, const 
                 : result_with_spans(experiment, *std::move(turns), options, stream_rate);
 }
 
-// Runs every schedule with a model of the same size. A rank's share of the model takes the same time for each
-// schedule. If the share is cut into chunks, or a sequence into slices, each part takes an equal part of that
-// time.
+// Runs every schedule with a model of the same size. A rank's share of the model takes the same time under
+// each schedule. If the share is cut into chunks, or a sequence into slices, the parts take equal times.
 
 namespace {
 
@@ -325,8 +325,8 @@ CostTable equal_stages(const Program& program) {
     const Ns part = of_model.of(kUnit * program.rank_count()) / program.slices;
     cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns = part;
     cost.backward_ns = 2 * part;
-    // If all stages have one size, activations are counted. Otherwise, the activations of a stage are
-    // weighted by its share of the model.
+    // If all stages have the same size, each activation counts as 1. Otherwise, it counts as its stage's
+    // share of the model.
     if (extra != ExtraStages::none) cost.kept = of_model.of(kActivationParts * program.rank_count());
   }
   return costs;
@@ -396,7 +396,7 @@ std::optional<ScheduleFigures> figures_of(const ScheduleInfo& schedule, const Sh
                           .weights = weights_of(*program, *result),
                           .result = *std::move(result)};
   if (program->update == UpdateRule::double_buffered) {
-    Program twice = *program;  // the second version exists only from the second minibatch on
+    Program twice = *program;  // a run of one iteration does not show the second version
     twice.iterations = 2;
     if (const auto longer = result_of(twice)) figures.weights = weights_of(twice, *longer);
   }

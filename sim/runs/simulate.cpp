@@ -72,8 +72,8 @@ LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine take
   return is_event ? LinkSharing::counted : LinkSharing::left_out;
 }
 
-/// Returns the experiment's notes. If the options require it, two more runs of the event engine may add a
-/// note on how certain the makespan is.
+/// Returns the experiment's notes. If the options require it, two more runs of the event engine show how
+/// certain the makespan is, and a note may state it.
 std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOptions& options,
                                   LinkSharing sharing, Ns makespan_ns) {
   std::vector<std::string> notes = experiment.notes;
@@ -140,7 +140,8 @@ RunOfStored stored_run(const Experiment& experiment, RunEngine planned, const Si
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options) {
   Wanted wanted = wanted_by(options);
   wanted.stored = true;
-  // Without a budget, plan_run() cannot refuse the run for lack of memory. The lists are stored already.
+  // The lists are stored already, so no budget is given, and plan_run() cannot refuse the run for lack of
+  // memory.
   const RunPlan plan = plan_run(experiment, wanted, {}).value();
   return stored_run(experiment, plan.engine, options, std::nullopt);
 }
@@ -167,7 +168,7 @@ constexpr const char* kMeanRate =
     "pipeline is full";
 
 /// Returns a note if the run fits in memory but the steady state of its stream does not. Otherwise returns
-/// nothing. If the run itself does not fit, the figures of the ranks show it.
+/// nothing. If the run itself does not fit, there is no note, because the figures of the ranks show it.
 std::optional<std::string> steady_memory_note(const Result& result, const EndlessStream& stream) {
   for (const RankReport& rank : result.ranks) {
     if (rank.memory.out_of_memory()) return std::nullopt;
@@ -307,9 +308,10 @@ tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, cons
   return std::move(result);
 }
 
-// If many messages share links, a nanosecond can decide which messages meet on a link and delay each other.
-// This also decides which messages they meet later, so the makespan is a chaotic function of the durations.
-// If few messages share links, the relative change of the makespan is at most that of the durations.
+// Estimates how much the makespan depends on tiny changes of durations. If many messages share links, a
+// nanosecond can decide which messages meet on a link and delay each other, and so which messages they meet
+// later. The makespan is then a chaotic function of the durations. If few messages share links, the relative
+// change of the makespan is at most that of the durations.
 
 namespace {
 
@@ -334,7 +336,7 @@ double sharing_band(const Experiment& experiment, Ns makespan_ns) {
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
   const WalkDurations durations = walk_durations(experiment, flat);
   Ns farthest = 0;
-  // Two sizes of the change are tried. With a single size, the same messages may meet as before by chance.
+  // Two sizes of the change are tried. With a single size, the same messages might meet by chance.
   for (const double part : {1e-6, 1e-5}) {
     const Ns other = last_end(event_walk(experiment, flat, disturbed(durations, part)));
     farthest = std::max(farthest, std::abs(other - makespan_ns));

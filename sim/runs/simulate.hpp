@@ -34,15 +34,16 @@ namespace penstock {
 /// The steady state of a stream.
 struct EndlessStream {
   std::optional<double> samples_per_second;  ///< absent if the stream takes no time
-  /// True if the rate is that of an exact period. False if it is a mean over rounds of the replicas.
+  /// True if the period of the stream is exact. False if the rate is a mean over several rounds of the
+  /// replicas.
   bool is_exact = true;
   std::vector<RankMemory> memories;  ///< one element for each rank, with peaks but without curves
   bool is_of_any_length = true;      ///< true if the scenario's number of microbatches has no effect
 };
 
-/// A number of microbatches of a stream, and the time that they take.
+/// The number of microbatches in a part of a stream, and the time that this part takes.
 struct StreamRate {
-  Period period;  ///< has 0 microbatches if the stream is too short for a rate
+  Period period;  ///< has 0 microbatches if the stream is too short to have a rate
   bool is_exact = true;
 };
 
@@ -52,10 +53,10 @@ inline constexpr int kStreamAttempts = 4;
 
 /// The figures of a stream that the caller wants, and the values that the caller already knows.
 struct StreamQuestion {
-  int attempts = kStreamAttempts;  ///< maximum number of attempts; if no attempt finds a period, the last one
-                                   ///< gives a mean
-  int known_without_period = 0;    ///< number of first attempts that are known to find no period
-  bool peaks = true;               ///< true: compute `memories` as well
+  /// Largest number of attempts; if all fail, the last one gives a mean rate.
+  int attempts = kStreamAttempts;
+  int known_without_period = 0;  ///< number of first attempts that are known to find no period
+  bool peaks = true;             ///< true if the caller also wants `memories`
   /// Number of lowered actions of one pass of the experiment. If absent, lowered_actions() counts them.
   std::optional<std::int64_t> actions_of_pass{};
 };
@@ -70,9 +71,9 @@ StreamRate rate_of_stream(const Timeline& run, const Program& program);
 std::int64_t lowered_actions(const Experiment& experiment);
 
 /// Returns the steady state of the stream that begins with the experiment's microbatches. The experiment's
-/// numbers of microbatches and iterations do not change the result. Returns nothing if the weights are
-/// updated only once for each minibatch, or if no schedule rule made the program. Also returns nothing if a
-/// stream that fills the pipeline is too long to run.
+/// numbers of microbatches and iterations do not change the result. Returns nothing if the schedule is
+/// synchronous, or if no schedule rule made the program. Also returns nothing if a stream that fills the
+/// pipeline is too long to run.
 std::optional<EndlessStream> endless_stream(const StreamQuestion& question, const Experiment& experiment,
                                             Engine engine);
 
@@ -112,8 +113,8 @@ struct SimulateOptions {
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options);
 
 /// Lowers a compute program and predicts it with one device for each rank. Its links have the given latency
-/// and unlimited bandwidth. Error: the program cannot be lowered, has too many ranks for a uniform cluster,
-/// or hangs.
+/// and unlimited bandwidth. Returns an error if the program cannot be lowered, has too many ranks for a
+/// uniform cluster, or hangs.
 tl::expected<Result, std::string> simulate_uniform(const Program& program, const CostTable& costs,
                                                    Ns latency_ns, SteadyState steady);
 
@@ -121,7 +122,8 @@ tl::expected<Result, std::string> simulate_uniform(const Program& program, const
 struct Prediction {
   Result result;
   std::optional<EndlessStream> stream;
-  std::int32_t copies = 1;  ///< number of pipeline copies if the program is one copy (TrainedModel), else 1
+  /// Number of pipeline copies if the program is one copy (TrainedModel); otherwise 1.
+  std::int32_t copies = 1;
 };
 
 /// Prepares the scenario, plans its run (plan_run.hpp) and runs it. For an asynchronous schedule, the steady
@@ -135,8 +137,8 @@ tl::expected<Prediction, UserError> predict_stored(const Scenario& scenario, con
 /// Returns the outputs that a run must give, as `options` require.
 Wanted wanted_by(const SimulateOptions& options);
 
-/// Returns the plan that predict() makes before it runs. Error: one of those errors of predict() that are
-/// found before the run.
+/// Returns the plan that predict() makes before it runs. Returns those errors of predict() that are found
+/// before the run.
 tl::expected<RunPlan, UserError> planned(const Scenario& scenario, const SimulateOptions& options);
 
 /// Returns the result of predict(), with notes. A note says if the steady state of the stream does not fit
@@ -184,8 +186,8 @@ double operator*(const ActionCounts& counts, const ActionBytes& each);
 /// because their messages have bytes.
 ActionBytes action_bytes(RunEngine engine, const Wanted& wanted, bool is_on_devices);
 
-/// Returns the reason why a run that needs `bytes` does not fit in the budget. Returns nothing if it may
-/// fit. `counts` are named in the reason.
+/// Returns the reason why a run that needs `bytes` does not fit in the budget. Returns nothing if it may fit.
+/// The reason states `counts`.
 std::optional<std::string> bytes_refusal(const ActionCounts& counts, double bytes, const Wanted& wanted,
                                          const MemoryBudget& budget);
 
@@ -222,15 +224,17 @@ tl::expected<Result, StalledTurns> turn_run(const Experiment& experiment, const 
 
 // Predicts every schedule for the same shape and the same stages, for tables that compare schedules.
 
-/// The figures of one schedule on equal stages. In 1/K of the model, the actions F, I and W take 1 ms each,
+/// The figures of one schedule on equal stages. For 1/K of the model, the actions F, I and W take 1 ms each,
 /// and B takes 2 ms. Transfers and updates take no time.
 struct ScheduleFigures {
   std::string_view schedule;
   double idle_over_total = 0;
   double longest_span_rate = 0;
-  double peak_activations = 0;  ///< peak of the fullest rank; 1 is one microbatch on 1/K of the model
-  double weights = 0;           ///< peak of the fullest rank, all weight versions; 1 is 1/K of the model
-  /// Messages with activations or gradients between ranks, for each microbatch.
+  /// Peak of activations on the fullest rank; 1 is one microbatch on 1/K of the model.
+  double peak_activations = 0;
+  /// Peak of weights on the fullest rank, with all weight versions; 1 is 1/K of the model.
+  double weights = 0;
+  /// The number of messages with activations or gradients between ranks, for each microbatch.
   double sends_per_microbatch = 0;
   Result result;  ///< the complete result, with its timeline
 };

@@ -17,7 +17,8 @@ template <typename Body>
 void parallel_loop(std::size_t count, const Body& body) {
 #if defined(__SANITIZE_THREAD__)
   // oneTBB's library is built without the sanitizer. The sanitizer therefore does not see that the library's
-  // threads start after this call and finish before the loop returns. The calls below state this order.
+  // threads start after this call and finish before the loop returns. The calls below tell the sanitizer
+  // about this order.
   char asked = 0;
   char done = 0;
   __tsan_release(&asked);

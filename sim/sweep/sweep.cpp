@@ -1,6 +1,6 @@
-// Predicts the many points of a sweep. Each point is a copy of the scenario with other numbers. Points run
-// in parallel. Each writes its own row of the table, so the order does not depend on threads. Points of an
-// earlier sweep are used again if a few of them, predicted anew, still have the same figures.
+// Predicts the many points of a sweep. Each point is a copy of the scenario with other numbers. Points run in
+// parallel. Each writes its own row of the table, so the order does not depend on threads. Points of an
+// earlier sweep are used again. To check them, a few are predicted again and must have the same figures.
 
 #include "sim/sweep/sweep.hpp"
 
@@ -54,8 +54,8 @@ struct Point {
   std::string schedule;
   const Program* program = nullptr;  ///< the program of a file that `schedule` names
   std::optional<std::int32_t> stages;
-  std::int32_t virtual_stages = 1;  ///< v of the shape; 1 if the schedule's rule fixes v
-  bool states_chunks = false;       ///< true if the grid states v
+  std::int32_t virtual_stages = 1;  ///< number of chunks for each rank (v); 1 if the schedule's rule fixes it
+  bool states_chunks = false;       ///< true if the grid states v (chunks)
   std::optional<std::int32_t> microbatches;
 };
 
@@ -100,8 +100,8 @@ std::vector<SweepVariant> variants_of(const Scenario& scenario, const SweepGrid&
 }
 
 /// Returns the name that points have in the table. An alias of a schedule is replaced by its official name,
-/// so that points of two sweeps can be compared. Chunked prefill keeps its name, because it leaves out the
-/// backward passes of the schedule of which it is an alias.
+/// so that points of two sweeps can be compared. The alias for chunked prefill is kept, because it leaves out
+/// the backward passes of the official schedule.
 std::string name_in_points(const std::string& schedule, const Scenario& scenario) {
   if (scenario.program) return schedule;
   if (is_chunked_prefill(schedule)) return "chunked-prefill";
@@ -112,7 +112,7 @@ std::string name_in_points(const std::string& schedule, const Scenario& scenario
 /// Adds the points of one scenario, ordered by schedule, K, v and M.
 void add_points(std::vector<Point>& points, std::size_t variant, const Scenario& scenario,
                 const SweepGrid& grid) {
-  // An absent value means the scenario's own value, which scenario_at() fills in.
+  // An empty list means the scenario's own value, which scenario_at() fills in.
   const auto or_own = [](const Numbers& numbers) {
     std::vector<std::optional<std::int32_t>> values(numbers.begin(), numbers.end());
     if (values.empty()) values.emplace_back();
@@ -169,8 +169,8 @@ Scenario scenario_at(const SweepVariant& base, const Point& point) {
   return scenario;
 }
 
-/// Returns the reason why the program of a file cannot be the point of this scenario, or nothing if it can.
-/// The sizes of the scenario are those of the point.
+/// Returns the reason why the program of a file cannot run as a point of the sweep, or nothing if it can.
+/// `scenario` has the sizes of the point.
 std::optional<std::string> misfit(const Scenario& scenario, const Program& program) {
   const std::int32_t ranks = program.rank_count();
   const auto& microbatches = scenario.batch.microbatches;
@@ -182,9 +182,9 @@ std::optional<std::string> misfit(const Scenario& scenario, const Program& progr
   }
   const Shape& shape = scenario.shape;
   const auto above_one = [](std::int32_t count) { return count > 1; };
-  // The copies of a model on named devices are not in its programs.
+  // For a model on named devices, a program contains one copy of the pipeline, so copies need no check.
   const bool is_of_copies = !std::holds_alternative<DeviceModel>(scenario.model);
-  // The schedules beside the program would do other work.
+  // These keys change the work of schedules by name, but not that of a program from a file.
   for (const auto& [key, is_stated] :
        {std::pair{"data_parallel", shape.data_parallel > 1},
         std::pair{"replicas", std::ranges::any_of(shape.replicas, above_one)},
@@ -200,7 +200,7 @@ std::optional<std::string> misfit(const Scenario& scenario, const Program& progr
 }
 
 /// Returns the bubble (idle_over_total) that the schedule's formula gives. Returns nothing if there is no
-/// formula, or if the formula does not hold for this ratio of F and B.
+/// formula, or if it does not hold for this ratio of the times of F and B.
 std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbatches) {
   // The program of a file may have the name of a schedule but another order of actions.
   if (scenario.program) return std::nullopt;
@@ -268,12 +268,12 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
 
 void add_refusal(SweepRow& row, const Scenario& scenario, const UserError& error) {
   const Batch& batch = scenario.batch;
-  // Only sizes that the user has stated are written. Others are not known, and may be the reason for the
-  // refusal.
+  // Only sizes that the user has stated are written. The others are not known, and they may be the reason why
+  // the point was refused.
   if (batch.micro_batch_size) row.micro_batch_size = static_cast<double>(*batch.micro_batch_size);
   if (batch.global_batch_size) row.global_batch_size = static_cast<double>(*batch.global_batch_size);
   row.status = error.kind == ErrorKind::check_failed ? SweepStatus::failed : SweepStatus::skipped;
-  // A table has one line for the reason, so the further lines of a message are omitted.
+  // In a table, a reason has one line, so the further lines of a message are omitted.
   row.reason = in_one_line(error.message);
   if (row.reason.starts_with(scenario.file + ": ")) row.reason.erase(0, scenario.file.size() + 2);
 }
@@ -320,7 +320,8 @@ SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine,
   row.schedule = scenario.schedule;
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
-  // This value remains only if the point is refused. Otherwise add_figures() replaces it by the run's number.
+  // This value remains only if the point is refused. Otherwise add_figures() replaces it by the number of the
+  // run.
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // larger numbers are refused
   row.microbatches = static_cast<std::int32_t>(std::min(scenario.batch.microbatches.value_or(1), kMost));
   if (!base.refusal.empty()) {
@@ -377,7 +378,8 @@ std::optional<Bytes> usable_memory_of(const Scenario& scenario) {
   return least;
 }
 
-/// Returns true if the row has the values, the schedule and the sizes of the point. Does not compare figures.
+/// Returns true if the row belongs to the point: if it has the same values, schedule and sizes. Does not
+/// compare figures.
 bool is_of(const SweepRow& row, const SweepVariant& base, const Point& point) {
   const Scenario scenario = scenario_at(base, point);
   const auto& m = scenario.batch.microbatches;
@@ -424,7 +426,8 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
     if (number >= points.size() || !is_of(point.row, variants[points[number].variant], points[number]))
       return tl::unexpected(name_of(number, point.row) + " is none of this sweep");
   }
-  // A changed model or release changes nearly every point, so it is enough to compare a few points.
+  // If the model or the release has changed, nearly every point is different, so comparing a few points is
+  // enough.
   constexpr std::size_t kTried = 3;
   std::optional<std::size_t> last;
   for (std::size_t i = 0; i < kTried && !grid.known.empty(); ++i) {

@@ -19,13 +19,13 @@
 
 namespace penstock {
 
-/// One scenario of a sweep that varies keys of a scenario, with the values of these keys.
+/// One scenario of a sweep that varies keys, with the values of these keys.
 struct SweepVariant {
-  VariedValues values{};  ///< the varied keys and their values, which `scenario` already has
+  VariedValues values{};  ///< the varied keys and their values; `scenario` already has these values
   Scenario scenario{};
-  Batch batch{};  ///< the sizes that stay constant while M changes, as in SweepGrid
-  /// The reason why no scenario has these values. All points of the variant are then skipped, and `scenario`
-  /// only gives the schedule and the sizes of their rows. Empty if `scenario` has the values.
+  Batch batch{};  ///< the sizes that stay constant while M changes (see SweepGrid)
+  /// The reason why a scenario cannot have these values, or empty if it can. If there is a reason, all points
+  /// of the variant are skipped, and `scenario` only gives the schedule and the sizes of their rows.
   std::string refusal{};
 };
 
@@ -36,8 +36,8 @@ struct SweepGrid {
   std::vector<SweepVariant> variants{};
   std::vector<std::string> schedules{};
   /// Programs of files, by the names that `schedules` gives them. A point with such a name runs this program.
-  /// It is skipped if the program has other numbers of ranks or microbatches than the point, or if the
-  /// scenario has copies or other work that the file cannot know.
+  /// The point is skipped if the program has other numbers of ranks or microbatches. It is also skipped if
+  /// the scenario has copies or other work that the file does not describe.
   std::map<std::string, Program> programs{};
   std::vector<std::int32_t> stages{};
   std::vector<std::int32_t> virtual_stages{};  ///< ignored by schedules that do not accept v
@@ -53,7 +53,7 @@ struct SweepGrid {
   // The next three functions may be called from any thread. Each may be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};
   std::function<void(std::size_t number, const SweepPoint& point)> finished{};
-  std::function<bool()> stopped{};  ///< returns true if no further point shall start
+  std::function<bool()> stopped{};  ///< returns true if no further points should start
 };
 
 /// Returns the number of points of the grid, at most 2^62.
@@ -63,8 +63,8 @@ std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid);
 /// digest is empty.
 SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid);
 
-/// Checks that the points in `grid.known` belong to this sweep, and simulates a few of them again. Errors:
-/// a number beyond the last point; a point with other sizes or figures.
+/// Checks that the points in `grid.known` belong to this sweep, and simulates a few of them again. Returns an
+/// error if a number is beyond the last point, or if a point has other sizes or figures.
 tl::expected<void, std::string> check_known(const Scenario& scenario, const SweepGrid& grid);
 
 /// Returns the points of the grid, ordered by variant, schedule, K, v and M.

@@ -15,7 +15,8 @@
 //
 // The derivatives are found at samples of l. All times are multiplied by the same whole number, so that they
 // stay whole and ties are exact. If the derivatives a and b of a start differ between two samples, then there
-// is a kink between them. The change of the start says where, so that one kink costs no accuracy:
+// is a kink between them. The change of the start gives the place of the kink, so that a single kink costs no
+// accuracy:
 //
 //   change = theta * a + (1 - theta) * b        each part = theta * part of a + (1 - theta) * part of b
 //
@@ -210,9 +211,9 @@ Ns end_before(const IdlePart& part, const GraphTimes& times) {
 
 /// The results of the passes over the graph at one value of l, the fraction of the added costs.
 struct Sample {
-  std::vector<double> derivatives;  // for each start, one entry for each cause
+  std::vector<double> derivatives;  // derivative of each start, one entry for each cause
   std::vector<Ns> starts;           // multiplied like all times of the sample
-  std::vector<double> weights;      // of the makespan, by moment
+  std::vector<double> weights;      // weight of each moment in the makespan
 };
 
 /// The distance between two neighbouring samples of l, the fraction of the added costs. All times are
@@ -247,11 +248,12 @@ std::vector<double> integrals(const CauseGraph& graph, const GraphCosts& costs, 
   const std::int64_t whole = kStep * (samples - 1) + 2;
   const double end_step = 1.0 / static_cast<double>(whole);
   const double step = kStep * end_step;
-  double weight_before = end_step;  // what `before.weights` counts for so far
+  // Part of the line from the ideal to the real run for which `before.weights` counts.
+  double weight_before = end_step;
   for (std::int32_t number = 0; number < samples; ++number) {
     times.compute(RealParts::all(kStep * number + 1, whole));
     derivatives.find(times);
-    // Before the first and after the last sample there is a short step without a second sample.
+    // The steps before the first sample and after the last one are short and have only one sample.
     const double alone = (number == 0 ? end_step : 0) + (number == samples - 1 ? end_step : 0);
     double theta = 0;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -330,8 +332,9 @@ Account account_of(const CauseGraph& graph, const FlatProgram& flat, const Graph
   return account;
 }
 
-// The bound: a rank cannot begin before the first of its actions has its data, and the run cannot end before
-// what follows from the rank's last action. Between, the rank has all its work:
+// Computes a lower bound of the makespan. A rank cannot begin before the first of its actions has its data.
+// After the rank's last action, the run continues until everything that depends on it has ended. Between the
+// two, the rank does all its work:
 //
 //   rank r   |-- head --|-------- work --------|-- tail --|
 //
@@ -372,7 +375,7 @@ class DataReader {
     return index(stage) * units_ + index(unit);
   }
 
-  /// Adds the earlier actions of the rank that have left data which the action needs.
+  /// Adds the earlier actions of the rank whose data the action needs.
   void add_left(CauseNode node, const Action& action, std::vector<CauseNode>& inputs) const {
     const std::size_t own = place(action.stage, action.microbatch);
     if (action.kind != ActionKind::forward) inputs.push_back(forward_[own]);
@@ -399,9 +402,9 @@ class DataReader {
   RecomputeTiming recompute_timing_;
   StageNeighbours neighbours_;
   std::size_t units_;
-  std::vector<CauseNode> forward_;  // by stage and microbatch
+  std::vector<CauseNode> forward_;  // F of each stage and microbatch
   std::vector<CauseNode> recompute_;
-  std::vector<CauseNode> backward_;  // B or I
+  std::vector<CauseNode> backward_;  // B or I of each stage and microbatch
 };
 
 std::size_t units_of(const FlatProgram& flat) {

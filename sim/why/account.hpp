@@ -53,8 +53,7 @@ struct CauseGraph {
   /// The subject of each node. For a compute group, step, launched action or resident launch, it is the
   /// position in the flat program. For a message, collective or barrier, it is the number of the message.
   std::vector<std::int32_t> subjects;
-  /// The rank that computes, sends, copies or launches; kNone for collectives, barriers and the end of the
-  /// run.
+  /// rank that computes, sends, copies or launches; kNone for collectives, barriers and the end of the run
   std::vector<std::int32_t> ranks;
   /// The place of each node's inputs. The inputs of node n are inputs[first_input[n]] to
   /// inputs[first_input[n + 1] - 1], without repetitions.
@@ -156,8 +155,8 @@ class GraphTimes {
 struct IdlePart {
   std::int32_t rank = 0;
   CauseNode node = kNoCauseNode;  ///< compute group or step after the interval, or the end of the run
-  CauseNode previous =
-      kNoCauseNode;  ///< compute group or step before the interval; kNoCauseNode at the start of the run
+  /// Compute group or step before the interval; kNoCauseNode at the start of the run.
+  CauseNode previous = kNoCauseNode;
   IdlePhase phase = IdlePhase::order;
   Ns start_ns = 0;
   Ns end_ns = 0;
@@ -243,7 +242,7 @@ class ReadyActions {
   const FlatProgram& flat_;
   const CauseGraph& graph_;
   std::vector<RankList> ranks_;
-  std::vector<std::size_t> place_of_;  // by node: the place in its rank's list
+  std::vector<std::size_t> place_of_;  // place of each node in its rank's list
 };
 
 }  // namespace penstock

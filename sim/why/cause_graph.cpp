@@ -200,11 +200,11 @@ class GraphWriter {
   }
 
   const FlatProgram& flat_;
-  std::vector<std::vector<Moment>> clocks_;  // by rank: the moments after which it continues in its list
+  std::vector<std::vector<Moment>> clocks_;  // moments after which each rank continues in its list
   std::vector<Host> hosts_;
-  std::vector<std::int32_t> first_waiting_;  // by message: the first entry of a list in `waiting_`
-  std::vector<std::int32_t> first_holding_;  // by position of a launch, as first_waiting_
-  std::vector<CauseNode> resident_;          // by rank: its newest resident launch
+  std::vector<std::int32_t> first_waiting_;  // first entry of the list in `waiting_`, for each message
+  std::vector<std::int32_t> first_holding_;  // first entry of the list, for each position of a launch
+  std::vector<CauseNode> resident_;          // newest resident launch of each rank
   std::vector<Waiting> waiting_;
   CauseGraph graph_;
 };
@@ -213,8 +213,8 @@ class GraphWriter {
 struct ActionClass {
   std::vector<ActionKind> kinds;
   std::vector<std::int32_t> stages;
-  std::map<std::int32_t, std::vector<Ns>> durations;  // by rank
-  std::map<std::int32_t, Ns> medians;                 // by rank
+  std::map<std::int32_t, std::vector<Ns>> durations;  // durations on each rank
+  std::map<std::int32_t, Ns> medians;                 // median duration on each rank
   Ns median = 0;
   std::int64_t count = 0;
   double weight = 0;

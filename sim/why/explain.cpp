@@ -75,7 +75,8 @@ Ns ideal_makespan(const CausedRun& run, const Program& program, const ChannelOpt
     if (flat.ops[p] == FlatOp::compute) ideal.compute[p] = durations[next++];
   }
   const auto times = walk(flat, ideal, channels);
-  // Fewer rules cannot make a program hang. If they did, the rule would count as part of the order.
+  // If a rule is taken away, the program does not hang. If it did hang, the result 0 would assign the time of
+  // the rule to the order.
   return times ? last_end(*times) : 0;
 }
 
@@ -88,8 +89,8 @@ std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
   const bool has_barrier = program.barrier && program.iterations > 1;
   if (!has_barrier && !channels.waits() && channels.capacity == 0 && !has_launch_order(channels))
     return lines;
-  // Ranks that wait for their transfers have no launch order. Without this line, they would get one when the
-  // blocking is taken away below.
+  // A launch order has no effect while ranks wait for their transfers. Without this line, it would have an
+  // effect when the blocking is taken away below.
   channels.launch_order = has_launch_order(channels);
   Ns with = ideal_makespan(run, program, channels, costs);
   const auto take_away = [&](const char* rule) {

@@ -51,9 +51,9 @@ tl::expected<CausedRun, Hang> caused_run(const Experiment& experiment, Engine en
 tl::expected<CausedRun, std::string> caused_run(const Result& result);
 
 struct ExplainOptions {
-  std::int32_t samples = 32;  ///< points between the ideal run and the real run
-  bool chains = true;         ///< false: the intervals have neither a chain nor a ready action
-  bool alone = true;          ///< false: bill lines have no `without_ns` and `alone_ns`
+  std::int32_t samples = 32;  ///< number of points between the ideal run and the real run
+  bool chains = true;         ///< false if intervals need neither a chain nor a ready action
+  bool alone = true;          ///< false if bill lines need no `without_ns` and `alone_ns`
 };
 
 /// Returns the explanation of a run. The caller adds the name, the peak and the levers (changes that may

@@ -35,8 +35,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns `late` if each recorded R starts after the gradient of its microbatch has arrived. Returns
-/// `early` otherwise, and also if the spans do not show it.
+/// Returns `late` if each recorded R starts after the gradient of its microbatch has arrived. Returns `early`
+/// otherwise, and also if the spans do not show when gradients arrived.
 RecomputeTiming recompute_timing(const Timeline& timeline) {
   std::map<std::pair<std::int32_t, std::int32_t>, Ns> arrivals;
   for (const Span& span : timeline.spans) {
@@ -121,7 +121,7 @@ std::optional<std::string> lone_transfer(const Program& program) {
 
 /// The times of the compute groups and messages of a result.
 struct MeasuredTimes {
-  std::vector<Ns> start;  // by position
+  std::vector<Ns> start;  // start of each position
   std::vector<Ns> end;
   std::vector<Ns> message_start;
   std::vector<Ns> message_released;

@@ -3,12 +3,12 @@
 // schedule needs one more prediction.
 //
 // A large program has hundreds of stages and links, and most of their levers gain nothing. The makespan is a
-// convex function of the costs, so it cannot fall by more than the derivative at the real costs says:
+// convex function of the costs, so the derivative at the real costs gives an upper bound of the gain:
 //
 //   gain <= sum over nodes of (weight of the node on the critical path) * (what the lever takes off its cost)
 //
-// A lever whose bound is below kLeastGain is counted and not timed. On shared links the bound is only a
-// guess. Tests: tests/sim/why_test.cpp.
+// If the bound of a lever is below kLeastGain, the lever is counted but its run is not computed. With shared
+// links, the bound is only an estimate. Tests: tests/sim/why_test.cpp.
 
 #include "sim/why/explain.hpp"
 
@@ -120,7 +120,7 @@ class ChangedCosts {
       const std::int32_t subject = run_.graph.subjects[node];
       if (saved.compute != 0) durations.compute[index(subject)] -= saved.compute;
       if (saved.latency != 0) durations.latency[index(subject)] -= saved.latency;
-      // On a given link, half the bytes take as long as all bytes on a link of twice the bandwidth.
+      // Half the bytes on a link take as long as all bytes on a link of twice the bandwidth.
       if (saved.hold != 0) flat.messages[index(subject)].bytes /= 2;
     }
     return last_end(event_walk(*experiment_, flat, durations));

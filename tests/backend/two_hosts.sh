@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# A backend of processes over two hosts, which are namespaces of this one: each has its own network, joined by a cable
-# (a veth pair), and the second one's clock is an hour ahead and counts from another boot.
+# Tests a backend of processes on two hosts, which are namespaces of this machine. Each has its own network, and a
+# virtual cable (a veth pair) connects them. The clock of the second host is an hour ahead and counts from another
+# boot.
 #
 #   two_hosts.sh PENSTOCK BACKEND
 #
-# Ends with 77 where namespaces are not permitted.
+# The exit code is 77 if namespaces are not permitted.
 set -euo pipefail
 
 penstock=$1

@@ -46,8 +46,8 @@ std::string fault_of(std::string_view text, const std::vector<Override>& overrid
   return experiment ? "no fault" : experiment.error().message;
 }
 
-// 64 devices = 8 tensor x 4 stages x 2 copies. Each copy has 64 of the 128 samples, in microbatches of one
-// sample.
+// The 64 devices are 8 tensor x 4 stages x 2 copies. Each copy has 64 of the 128 samples, in microbatches of
+// one sample.
 TEST(DeviceScenario, CopiesFillTheClusterAndShareTheBatch) {
   const Experiment experiment = experiment_of(kLlama);
   EXPECT_EQ(experiment.program.rank_count(), 4);
@@ -94,7 +94,8 @@ TEST(DeviceScenario, ForwardPassesAloneHaveNoGradientsAndNoUpdates) {
   EXPECT_EQ(forward.costs.edges.front().gradient, 0);
   EXPECT_DOUBLE_EQ(forward.trained->flops_per_sample, trained.trained->flops_per_sample / 3);
   EXPECT_THAT(forward.notes, testing::Contains(testing::HasSubstr("priced for forward passes alone")));
-  // Keys and values of 8 heads on 8 devices, in 20 layers: 2 x 128 values of 2 bytes for each of 8192 tokens.
+  // The sizes are those of keys and values of 8 heads on 8 devices, in 20 layers. Each of 8192 tokens has 2 x
+  // 128 values of 2 bytes.
   const Experiment prefill = experiment_of(kLlama, {{.key = "schedule.forward_only", .value = "kv"}});
   EXPECT_EQ(prefill.costs.stages[1].kept, 20LL * 2 * 128 * 2 * 8192);
 }
@@ -218,8 +219,8 @@ TEST(ExpertOverlap, WordsAreChecked) {
               testing::HasSubstr("expected none, or some of selective, norm"));
 }
 
-// The last stage's backward pass is shorter by as much as its step is longer, microbatch by microbatch, and
-// what the gradients are computed from stays until then.
+// For each microbatch, the backward pass of the last stage becomes shorter by the time by which its step
+// becomes longer. The data from which the gradients are computed are stored until then.
 TEST(DeviceScenario, TheHeadsWeightGradientMayWaitForTheEndOfTheStep) {
   const Experiment usual = experiment_of(kLlama);
   const Experiment deferred = experiment_of(kLlama, {{.key = "training.deferred_head", .value = "true"}});
@@ -229,14 +230,14 @@ TEST(DeviceScenario, TheHeadsWeightGradientMayWaitForTheEndOfTheStep) {
   EXPECT_GT(saved, 1'000'000);
   EXPECT_NEAR(static_cast<double>(after.step_ns - before.step_ns),
               static_cast<double>(saved * usual.program.microbatches), 64);
-  // The bytes of the logits and of the head's input on one device, with 2 bytes a value.
+  // The logits and the head's input on one device have 2 bytes for each value.
   constexpr Bytes kOfOne = Bytes{2} * 8192 * (128256 + 8192) / 8;
   EXPECT_EQ(after.transient - before.transient, kOfOne * usual.program.microbatches);
   for (std::size_t stage = 0; stage + 1 < usual.costs.stages.size(); ++stage)
     EXPECT_EQ(deferred.costs.stages[stage], usual.costs.stages[stage]);
 }
 
-// Each F, B, I and W begins with the overhead. B begins once, and I and W twice.
+// Each F, B, I and W begins with the overhead. B has it once, and I and W together have it twice.
 TEST(DeviceScenario, EveryActionTakesTheStatedOverhead) {
   const Experiment usual = experiment_of(kLlama, {{.key = "training.action_overhead", .value = "0"}});
   const Experiment slow = experiment_of(kLlama, {{.key = "training.action_overhead", .value = "1 ms"},
@@ -253,13 +254,13 @@ TEST(DeviceScenario, EveryActionTakesTheStatedOverhead) {
   }
 }
 
-// Scores stay from F to I only.
+// Attention scores are stored only from F to I.
 TEST(DeviceScenario, AFrameworkDecidesWhatIsStored) {
   const Experiment fused = experiment_of(kLlama);
   const Experiment unfused = experiment_of(kLlama, {{.key = "training.framework", .value = "megatron-2021"}});
   const StageCost& before = fused.costs.stages[1];
   const StageCost& after = unfused.costs.stages[1];
-  constexpr Bytes kScores = Bytes{20} * 5 * 8192 * 64 * 8192 / 8;  // 20 layers, 64 heads on 8 devices
+  constexpr Bytes kScores = Bytes{20} * 5 * 8192 * 64 * 8192 / 8;  // 20 layers, with 64 heads on 8 devices
   EXPECT_EQ(after.kept - before.kept, kScores);
   EXPECT_EQ(after.released_by_input, kScores);
   EXPECT_EQ(before.released_by_input, 0);
@@ -276,8 +277,8 @@ TEST(DeviceScenario, AnUnknownFrameworkIsToldWhichArePriced) {
             "a.yaml: parallel.context: megatron-2021 has no context parallelism, expected 1, got 2");
 }
 
-// The driver of an H100 keeps 361 MiB of 80 GiB, and the allocator does not see 3 GiB unless the scenario
-// says how much.
+// The driver of an H100 reserves 361 MiB of 80 GiB. The allocator does not count 3 GiB, unless the scenario
+// states another amount.
 TEST(DeviceScenario, TheReserveHoldsWhatTheAllocatorDoesNotSee) {
   const auto reserved = [](const std::vector<Override>& overrides) {
     return experiment_of(kLlama, overrides).cluster.devices().front().reserved_bytes;
@@ -294,7 +295,8 @@ TEST(DeviceScenario, TheReserveHoldsWhatTheAllocatorDoesNotSee) {
               testing::HasSubstr("expected at most cluster.reserve"));
 }
 
-// What is said of devices that are not known: the one that was meant, a relative, or how to write one's own.
+// Tests the hints about unknown devices: the device that the user probably meant, a similar device, or how to
+// describe another device.
 
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -303,13 +305,13 @@ using testing::Not;
 // --- recomputation of some layers
 // ---------------------------------------------------------------------------
 
-// Stages of 20 layers.
+// Returns the costs of the second stage, which has 20 layers, with this recomputation.
 StageCost middle_stage_with(const std::string& what) {
   return experiment_of(kLlama, {{.key = "training.recompute", .value = what}}).costs.stages[1];
 }
 
-// r of 20 layers recompute their forward pass and store 2 T h / t bytes; the others store what they store
-// without recomputation.
+// In a stage of 20 layers, r layers recompute their forward pass and store 2 T h / t bytes. The other layers
+// store the same bytes as without recomputation.
 TEST(PartialRecomputation, OfTheFirstLayersLiesBetweenNoneAndFull) {
   const StageCost none = middle_stage_with("none");
   const StageCost full = middle_stage_with("full");
@@ -337,7 +339,8 @@ TEST(PartialRecomputation, OfListedLayersTouchesTheirStagesAlone) {
   EXPECT_EQ(experiment.costs.stages[2].kept, none.costs.stages[2].kept);
 }
 
-// Groups of 4 layers: 5 stored inputs in the place of 20, and the activations of 4 layers at once.
+// With groups of 4 layers, the stage stores 5 inputs instead of 20. The activations of 4 layers exist at the
+// same time.
 TEST(PartialRecomputation, OfGroupsStoresOneInputForEach) {
   const StageCost none = middle_stage_with("none");
   const StageCost full = middle_stage_with("full");
@@ -423,7 +426,8 @@ TEST(DeviceGroups, OfOneKindCostWhatOneGroupCosts) {
   const Experiment one = experiment_of(on_groups("{device: h100-sxm, nodes: 4}"), {});
   const Experiment two =
       experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 1}, {device: h100-sxm, nodes: 3}]}"), {});
-  // The layers divide evenly, and the balanced split is even but for the head.
+  // The number of layers is divisible, so the balanced split differs from an even split only because of the
+  // head.
   const Experiment even =
       experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 1}, {device: h100-sxm, nodes: 3}]}"),
                     {{.key = "schedule.layer_split", .value = "even"}});
@@ -435,7 +439,7 @@ TEST(DeviceGroups, ASlowerGroupHasFewerLayers) {
   const Experiment mixed =
       experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 2}, {device: a100-sxm, nodes: 2}]}"), {});
   const std::vector<StageCost>& stages = mixed.costs.stages;
-  // An H100 computes more than twice as fast, so it has more than twice the weights.
+  // An H100 computes more than twice as fast as an A100, so it has more than twice the weights.
   EXPECT_GT(stages[1].weights, 1.8 * static_cast<double>(stages[2].weights));
   const Ns longest = std::ranges::max(stages, {}, &StageCost::forward_ns).forward_ns;
   EXPECT_THAT(mixed.notes, testing::Contains(HasSubstr("16 x h100-sxm + 16 x a100-sxm: tensor 8")));

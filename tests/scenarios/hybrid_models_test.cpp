@@ -1,6 +1,7 @@
-// Models whose layers are not all attention with a feed-forward part: recurrences, indexers, layers of one
-// part, heads and widths by layer. Totals of published models are those of their publishers, and the small
-// models have totals that were added up by hand from their matrices.
+// Tests models with layers that are not attention followed by a feed-forward part. They have recurrences,
+// indexers, layers of one part, or heads and widths that differ between layers. The totals of published
+// models are those of their publishers. The totals of the small models were added up by hand from their
+// matrices.
 
 #include <algorithm>
 #include <cstdint>
@@ -41,7 +42,7 @@ tl::expected<ArchitecturePart, std::string> load_hybrid(const std::string& text,
       {.config = folder.write("config.json", text).string(), .ignore = std::move(ignore)});
 }
 
-/// A configuration of width 64 with eight heads, 100 words and these keys.
+/// Returns a configuration of width 64 with eight heads, 100 words and these keys.
 std::string narrow_config(const std::string& keys) {
   return "{\"hidden_size\": 64, \"num_attention_heads\": 8, \"vocab_size\": 100, " + keys + "}";
 }
@@ -57,8 +58,8 @@ std::string narrow_refusal(const std::string& keys) {
   return part ? "no error" : part.error();
 }
 
-/// One letter for each layer: A attention, R a recurrence, B both, 0 neither; small letters have no
-/// feed-forward part. An x stands for experts, and an s for a window.
+/// Returns one letter for each layer. A means attention, R a recurrence, B both, and 0 neither. A small
+/// letter (or -) means that there is no feed-forward part. An x is added for experts, and an s for a window.
 std::string parts_picture(const Architecture& model) {
   std::string picture;
   for (const LayerKind& kind : model.layers) {
@@ -74,7 +75,7 @@ std::string parts_picture(const Architecture& model) {
 
 struct PublishedHybrid {
   std::string name;
-  double billions;   ///< as printed by the publisher
+  double billions;   ///< the number that the publisher prints
   double digit;      ///< the unit of the last printed digit
   std::int64_t sum;  ///< the sum of the shapes of all tensors
 };
@@ -106,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Models, HybridModel,
                            return name;
                          });
 
-// Three billion of Nemotron's 31.58 billion process one token, and 17 billion of Qwen's 396.
+// One token uses three billion of Nemotron's 31.58 billion parameters, and 17 billion of Qwen's 396 billion.
 TEST(HybridModel, UsesAsManyParametersForATokenAsItsNameSays) {
   EXPECT_NEAR(static_cast<double>(active_parameters(hybrid_part("nemotron-3-nano-30b-a3b").architecture)),
               3.6e9, 0.1e9);
@@ -174,7 +175,8 @@ TEST(SearchedLayers, HaveTheSizesOfTheirBlocks) {
         {"attention": {"no_op": true}, "ffn": {"intermediate_size": 32}},
         {"attention": {"replace_with_linear": true}, "ffn": {"no_op": true}}])");
   ASSERT_EQ(model.layers.size(), 3);
-  // Queries and results have 8 heads of 8, keys and values 2. Two thirds of 6 x 64 round up to 256.
+  // Queries and results have 8 heads of width 8, and keys and values have 2 heads. Two thirds of 6 x 64 are
+  // 256.
   EXPECT_EQ(layer_parameters(model, model.layers[0]), 2 * 64 * 64 + 2 * 64 * 16 + 3 * 64 * 256 + 2 * 64);
   EXPECT_EQ(layer_parameters(model, model.layers[1]), 3 * 64 * 32 + 64);
   EXPECT_EQ(layer_parameters(model, model.layers[2]), 64 * 64 + 64);
@@ -240,7 +242,7 @@ Workload hybrid_workload(const std::string& name, std::int64_t sequence) {
   return work;
 }
 
-/// The forward seconds of the layer's term of this name, or 0 if it has none.
+/// Returns the forward seconds of the layer's terms with this name, or 0 if it has none.
 double hybrid_forward(const Workload& work, const LayerKind& kind, std::string_view name) {
   double sum = 0;
   for (const Term& term : layer_terms(work, kernels_of(work), kind))
@@ -253,8 +255,8 @@ double hybrid_seconds(const Workload& work, const LayerKind& kind) {
   return sum.forward + sum.backward();
 }
 
-// A chunk of 64 tokens on 32 heads with keys and values of 128: 2 C k for each of 16 key heads and three
-// products of scores, and so on; see recurrence_operations().
+// A chunk has 64 tokens, and 32 heads with keys and values of width 128. Each of 16 key heads has three
+// products of scores. The other operations are listed in recurrence_operations().
 TEST(RecurrencePrice, HasTheOperationsOfItsChunks) {
   const RecurrentMixer recurrence = *hybrid_part("qwen3-next-80b-a3b").architecture.recurrence;
   const double scores = 3 * 2 * 64 * 128 * 16;
@@ -290,8 +292,8 @@ TEST(RecurrencePrice, IsSharedByTheDevicesOfATensorGroup) {
   EXPECT_THAT(fault_of(work).value_or(""), HasSubstr("the recurrent key heads, 8, got 16"));
 }
 
-// Nemotron's Mamba layer holds, in bytes a token: 4 h of the norm, the 10 304 columns of the projection, the
-// result twice, and the step of each head.
+// For each token, Nemotron's Mamba layer stores 4 h bytes for the norm, the 10 304 columns of the projection,
+// the result twice, and the step of each head.
 TEST(RecurrencePrice, KeepsWhatItsKernelsRead) {
   const Workload work = hybrid_workload("nemotron-3-nano-30b-a3b", 4096);
   EXPECT_DOUBLE_EQ(kept_bytes(work, work.model.layers[0]),
@@ -311,8 +313,9 @@ TEST(LayersOfOnePart, HaveOneNormAndOneAdd) {
   EXPECT_GT(hybrid_seconds(work, whole), hybrid_seconds(work, attention));
 }
 
-// 2048 selected keys of 65 536: attention takes a fraction of the time of attention to all, although each
-// score is wider. At 2048 tokens the same kernels run as without an indexer.
+// Of 65 536 keys, 2048 are selected. Attention to these keys takes a fraction of the time of attention to all
+// keys, although each score has more operations. With 2048 tokens, the same kernels run as without an
+// indexer.
 TEST(SelectedKeys, MakeLongSequencesCheaperAndShortOnesNot) {
   Workload work = hybrid_workload("deepseek-v3.2", 65536);
   const LayerKind sparse = work.model.layers.back();

@@ -1,4 +1,5 @@
-// Overlapped pairs: by hand, between their bounds, and against a published profile.
+// Tests the time of overlapped pairs. Small cases are computed by hand, random cases are compared with their
+// bounds, and one case with a published profile.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +43,7 @@ TEST(PairWalk, OneLayerByHand) {
   EXPECT_EQ(hidden_seconds(layers), 8) << "all exchanges";
 }
 
-// F of the second layer waits for its combine, which waits for the slow exchanges before it.
+// The second F waits for the combine of the layer before it, and this combine waits for slow exchanges.
 TEST(PairWalk, SlowExchangesAreTheLongerQueue) {
   const std::vector<LayerPasses> layers(2, {.forward = {1, 10, 1, 10}, .backward = {1, 10, 1, 10}});
   EXPECT_EQ(sums_of(layers).exchanges, 80);
@@ -75,9 +76,10 @@ TEST(PairWalk, IsBetweenTheLongerQueueAndTheSum) {
   }
 }
 
-// DeepSeek's published profile of one pair (deepseek-ai/profile-data, train.json): four layers of experts of
-// DeepSeek-V3 on H800 (NVLink 200 GB/s each way), 64 devices share the experts, one sequence of 4096. It has
-// 124.3 ms of computation and 113.4 ms of messages, of which 96 % are hidden: 129.0 ms.
+// DeepSeek has published the profile of one pair (deepseek-ai/profile-data, train.json). It has four layers
+// of DeepSeek-V3 with experts, on H800 with 200 GB/s of NVLink in each direction. 64 devices share the
+// experts, and a microbatch is one sequence of 4096 tokens. Computation takes 124.3 ms and messages take
+// 113.4 ms, of which 96 % are hidden. The pair takes 129.0 ms.
 TEST(PairWalk, HidesTheMessagesOfDeepSeeksProfile) {
   Workload work = workload_on("h100", "deepseek-v3", 4096);
   work.device.nvlink_bytes_per_second = 200e9;
@@ -89,10 +91,10 @@ TEST(PairWalk, HidesTheMessagesOfDeepSeeksProfile) {
   std::vector<LayerPasses> layers(4, layer);
   const QueueSums sums = sums_of(layers);
   EXPECT_NEAR(sums.computation, 0.1243, 0.15 * 0.1243);
-  // The kernels of messages also wait for their partners, which no price has.
+  // The kernels of messages also wait for other devices. No price contains this time.
   EXPECT_LT(sums.exchanges, 0.1134);
   EXPECT_NEAR(pair_seconds(layers), 0.129, 0.2 * 0.129);
-  // With the profile's own sums, the order of the parts alone decides how much is hidden.
+  // If the sums of the profile are used, only the order of the parts decides how much time is hidden.
   for (LayerPasses& of : layers) {
     for (PartSeconds* pass : {&of.forward, &of.backward, &of.weight}) {
       for (const std::size_t part : {0, 2}) pass->at(part) *= 0.1243 / sums.computation;

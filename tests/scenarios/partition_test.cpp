@@ -100,7 +100,7 @@ Judged judged(const LayerGraph& graph, const Cuts& cuts, const std::vector<doubl
     fullest = std::max(fullest, 2 * weights + in_flight * kept);
     times.push_back(time);
   }
-  // On devices that are alike, these squares order partitions as the squares of the times do.
+  // If devices are equal, these squares order partitions in the same way as the squares of the times.
   auto& [longest, squares, fullest, unused] = whole;
   for (const Ns time : times) squares += (longest - time) * (longest - time);
   return whole;

@@ -97,7 +97,8 @@ TEST(LayerMemory, UnfusedAttentionStoresScores) {
   EXPECT_DOUBLE_EQ(kept_bytes(work, {}), 2048.0 * (34 * 12288 + 5 * 96 * 2048) / 8);
 }
 
-// Logits in 2 bytes; unfused in 2 and 4 with their exponentials; in PyTorch as logarithms with two gradients.
+// The logits have 2 bytes. An unfused loss stores them in 2 and 4 bytes, with their exponentials. PyTorch
+// stores logarithms and two gradients.
 TEST(LayerMemory, AnUnfusedLossHoldsLogitsInFourBytes) {
   Workload work = workload_on("h100", "llama-3.1-8b", 8192);
   const double fused = head_transient_bytes(work);
@@ -282,7 +283,8 @@ TEST(Recompute, WordsAreMegatrons) {
   EXPECT_FALSE(parse_recompute(" "));
 }
 
-// One sequence of DeepSeek-V3 on one device: 128 heads with queries and keys of 192 and values of 128.
+// The layer runs one sequence of DeepSeek-V3 on one device. It has 128 heads with queries and keys of width
+// 192 and values of width 128.
 TEST(Recompute, PartsOfALayerOfExperts) {
   using enum RecomputedPart;
   Workload work = workload_on("b200", "deepseek-v3", 4096);
@@ -316,7 +318,8 @@ const Term* term_of(const std::vector<Term>& terms, std::string_view name) {
   return found == terms.end() ? nullptr : &*found;
 }
 
-// 13 bytes a score forward and 15 backward, and a mask at both adds. The products compute all scores.
+// Each score moves 13 bytes forward and 15 bytes backward, and both adds have a mask. The products compute
+// all scores.
 TEST(LayerTerms, UnfusedAttentionReadsAndWritesItsScores) {
   Workload work = workload_on("a100", "gpt3-175b", 2048);
   const std::vector<Term> fused = layer_terms(work, kernels_of(work), {});
@@ -422,8 +425,9 @@ TEST(LayerTerms, ProductsAreSlowedByTheFactorOfTheirPrecision) {
   EXPECT_NEAR(layer_s(), 1.1 * usual_layer_s, 1e-9);
 }
 
-// 4 bytes a value forward and a launch of 2 us each, 8 backward. Gemma 2 and 3 have one more behind each
-// part, Qwen3, Gemma 3 and OLMo 2 those of queries and keys, Falcon and Cohere one for both parts.
+// A norm moves 4 bytes a value in the forward pass and 8 in the backward pass, and each kernel needs 2 us to
+// launch. Gemma 2 and 3 have one more norm after each part. Qwen3, Gemma 3 and OLMo 2 have norms of queries
+// and keys. Falcon and Cohere have one norm for both parts.
 TEST(LayerTerms, NormsAreThoseOfTheConfiguration) {
   Workload work = workload_on("h100", "llama-3.1-70b", 4096);
   const double bytes_a_second = work.device.memory_efficiency * work.device.memory_bytes_per_second;
@@ -497,8 +501,9 @@ TEST(LayerTerms, ARingRunsAttentionInAsManyStepsAsItHasDevices) {
   }
 }
 
-// 4096 tokens a device, 32 heads of 128 and 8 of keys, 2 steps. Forward 4.5 bytes a value of the outputs, 1
-// of queries, keys and values. Backward 4.5 + 1 of queries, 2 of outputs, 4.5 + 3 + 1 of keys and values.
+// A device has 4096 tokens, 32 heads of width 128 and 8 key heads, and the ring has 2 steps. In the forward
+// pass, 4.5 bytes move for each value of the outputs, and 1 byte for each value of queries, keys and values.
+// In the backward pass, 4.5 + 1 bytes move for queries, 2 for outputs, and 4.5 + 3 + 1 for keys and values.
 TEST(LayerTerms, ARingCopiesAndMergesAroundItsSteps) {
   Workload work = workload_on("h100", "llama-3.1-8b", 8192);
   const auto around = [&] { return layer_terms(work, kernels_of(work), {}); };
@@ -741,8 +746,8 @@ double experts_share(Workload work, std::int64_t samples) {
   return operations / term_of(terms, "experts fc1")->forward / peak_flops(work.device, work.precision);
 }
 
-// DeepSeek-V2 on 8 devices: 20 experts on each, 1 228.8 rows for each sample. Measured are 0.48 of 2250
-// TFLOP/s at 1 232 rows and 0.49 at 2 460.
+// DeepSeek-V2 runs on 8 devices with 20 experts each. Each expert has 1 228.8 rows for each sample. The
+// measured rates are 0.48 of 2250 TFLOP/s with 1 232 rows, and 0.49 with 2 460 rows.
 TEST(GroupedProducts, TakeWhatAMachineMeasured) {
   Workload work = workload_on("b200", "deepseek-v2", 4096);
   work.parallel.expert = work.parallel.data = 8;
@@ -761,7 +766,8 @@ TEST(GroupedProducts, AreSlowForManySmallExpertsOnEveryDevice) {
   }
 }
 
-/// Seconds of a DeepEP exchange of a layer of Mixtral's experts, each of eight copies with one of them.
+/// Returns the seconds of a DeepEP exchange in a layer of Mixtral. Each of eight copies has one of the
+/// experts.
 double exchange_s(std::int32_t ranks, PlacementOrder order) {
   Workload work = workload_on("h100", "mixtral-8x7b", 4096);
   work.parallel.expert = 8;
@@ -783,7 +789,7 @@ TEST(Placement, OfExpertsOverMoreNodesThanTheyNeedSendsMore) {
   EXPECT_LT(exchange_s(8, PlacementOrder::tp_cp_ep_dp_pp), on_two) << "neighbours on one NVLink";
 }
 
-/// The terms of a layer of Qwen3-30B's experts over 32 H100, four nodes.
+/// Returns the terms of a layer of Qwen3-30B with experts on 32 H100, which are four nodes.
 std::vector<Term> qwen_terms(ExpertDispatch dispatch, bool in_8_bits = false) {
   Workload work = workload_on("h100", "qwen3-30b-a3b", 4096);
   work.parallel.expert = work.parallel.data = 32;
@@ -831,8 +837,8 @@ TEST(ExpertDispatch, In8BitsHalvesOnlyTheWayToTheExperts) {
   EXPECT_EQ(term_of(in_8, "combine")->forward, term_of(in_16, "combine")->forward);
 }
 
-// Eight devices on one NVLink: of 8 experts a token meets 8 (1 - (7/8)^8) = 5.25 devices, 1/8 of them its
-// own.
+// Eight devices are on one NVLink domain. The 8 experts of a token are on 8 (1 - (7/8)^8) = 5.25 devices on
+// average. One eighth of these is the token's own device.
 TEST(ExpertDispatch, SendsATokenOnceToEachDeviceOfANode) {
   Workload work = workload_on("h100", "qwen3-30b-a3b", 4096);
   work.parallel.expert = work.parallel.data = 8;
@@ -842,7 +848,8 @@ TEST(ExpertDispatch, SendsATokenOnceToEachDeviceOfANode) {
               8 * (1 - std::pow(7.0 / 8, 8)) * 7 / 8 * 2 * 4096 * 2048 / (0.75 * 450e9) + 5e-6, 1e-9);
 }
 
-// A configuration of experts alone may leave the width of dense layers out, which is 1 then.
+// If a model has only layers of experts, its configuration may leave out the width of dense layers. The width
+// is then 1.
 TEST(WorkloadFaults, AWidthThatNoLayerHasDividesNothing) {
   Workload work = workload_on("h100", "mixtral-8x7b", 4096);
   work.model.feed_forward = 1;
@@ -914,8 +921,7 @@ TEST(Peak, AStatedOneIsWhatProductsAreShortOf) {
 
 // --- steps ------------------------------------------------------------------------------------------------
 
-/// Returns the exposed seconds of a step. It is a direct implementation of the two formulas in
-/// stage_prices.cpp.
+/// Returns the exposed seconds of a step, computed directly from the two formulas in stage_prices.cpp.
 double slow_exposed_s(const Workload& work, double parameters, const ComputeSeconds& beside) {
   const double buckets = parameters / static_cast<double>(work.parallel.bucket_size);
   const auto ring = [&](GroupOperation operation, double bytes) {
@@ -1122,8 +1128,8 @@ TEST(LevelLayers, RanksOfSeveralStagesAreLevelAndBounded) {
   EXPECT_TRUE(level_layers(ten, interleaved, std::vector<std::int64_t>{2, 7}).empty());
 }
 
-// The layer of multi-token prediction moves to its stage, its head stays with the loss, and the edge between
-// them carries its result beside the model's.
+// The layer of multi-token prediction moves to another stage, but its head stays with the loss. The edge
+// between the two stages carries its result in addition to the model's.
 TEST(StagePrice, OfMultiTokenPredictionIsOnItsOwnStage) {
   Workload work = workload_on("h100", "deepseek-v3", 4096);
   work.model.layers.resize(6);

@@ -287,7 +287,8 @@ TEST(TransformerModel, TakesThePeakRateOfEveryFormOfCluster) {
             usual / 2);
 }
 
-// Two fast devices, one of a third of their rate, and two of a sixth: 990, 312 and 155 TFLOP/s.
+// There are two fast devices with 990 TFLOP/s, one with a third of this rate (312), and two with a sixth
+// (155).
 //
 //   device   a      b      c     d     e
 //   blocks   12     13     4     2     1, and a has the embedding, e the head
@@ -310,7 +311,7 @@ TEST(TransformerModel, OnUnlikeDevicesIsCutByTheRateOfEach) {
   EXPECT_THAT(best.notes, testing::Contains(testing::HasSubstr(
                               "embedding..block11 x 1, block12..block24 x 1, block25..block28 x 3.173, "
                               "block29..block30 x 6.387, block31..head x 6.387")));
-  // A cut that counts layers leaves the slow devices most of the time.
+  // A cut by the number of layers gives too much work to the slow devices.
   const Experiment even = prepared(text + "partition: [8, 15, 21, 27]\n");
   EXPECT_GT(even.costs.stages[4].forward_ns, 3 * best.costs.stages[4].forward_ns);
   EXPECT_NEAR(static_cast<double>(even.costs.stages[4].backward_ns),
@@ -358,7 +359,7 @@ TEST(TransformerModel, CostsWhatTheDevicesOfItsGroupDo) {
 }
 
 TEST(TransformerModel, RunsAsCopiesOfAPipelineOfGroups) {
-  // Pipeline, data and tensor parallelism: 4 stages x 2 copies on 8 ranks of 4 devices.
+  // Pipeline, data and tensor parallelism are combined: 4 stages x 2 copies are 8 ranks with 4 devices each.
   const Experiment experiment = prepared(transformer_with(", tensor_parallel: 4, tensor_bandwidth: 300 GB/s"),
                                          {{"schedule.data_parallel", "2"}});
   EXPECT_EQ(experiment.program.rank_count(), 8);

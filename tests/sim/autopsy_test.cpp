@@ -1,6 +1,6 @@
-// Autopsies of recorded runs. Predictions are written as tables of events and taken apart again: the program,
-// the times and the account must come back, and planted faults must be named. Traces of production pipelines
-// are checked where they are there.
+// Tests autopsies of recorded runs. Each test writes a prediction as a table of events and makes an autopsy
+// of this table. The autopsy must find the program, the times and the causes again, and must name planted
+// faults. The last tests use traces of production pipelines, if the reference material has them.
 
 #include <algorithm>
 #include <cstddef>
@@ -81,7 +81,7 @@ Autopsy autopsied(std::string_view events, const AutopsyOptions& options = {}) {
 
 Result simulated(const std::string& scenario) { return *simulate(prepared(scenario), {}); }
 
-/// Returns the mean times of the bill's lines, without lines of zero.
+/// Returns the lines of the bill with their times. Lines of zero are left out.
 std::map<std::string, Ns> bill_of(const Explanation& why) {
   std::map<std::string, Ns> lines;
   for (const BillLine& line : why.bill) {
@@ -127,7 +127,7 @@ TEST_P(RecordedPrediction, IsPredictedAgainByItsScenario) {
   const Autopsy autopsy = autopsied(events_of(result.timeline));
   const Result again = simulated(autopsy.scenario);
   EXPECT_EQ(again.makespan_ns, result.makespan_ns) << autopsy.scenario;
-  // compare takes the two results, since they are of one program.
+  // Both results have the same program, so they can be compared.
   const auto comparison = compare_results(again, autopsy.result, {});
   EXPECT_TRUE(comparison) << comparison.error().message;
 }
@@ -167,7 +167,8 @@ TEST(Autopsy, FindsThatRanksWaitForAllMessagesBetweenTwoActions) {
   const Autopsy autopsy = autopsied(kBatched);
   EXPECT_EQ(autopsy.waiting, Waiting::batched);
   EXPECT_EQ(autopsy.unexplained_ns, 0);
-  // Ahead, 0F1 starts 1 us late, and 0SEND_F1 starts 20 us after 0F1 has ended.
+  // If messages were issued ahead, 0F1 would start 1 us late, and 0SEND_F1 would start 20 us after the end of
+  // 0F1.
   ASSERT_TRUE(autopsy.other_unexplained_ns);
   EXPECT_GT(*autopsy.other_unexplained_ns, 20'000);
   EXPECT_EQ(autopsy.steps[0].replayed_ns, 93'000);
@@ -231,7 +232,7 @@ TEST(Autopsy, BlamesARankOfEachCopyForAStageThatIsSlowInAll) {
 
 TEST(Autopsy, BlamesOneLateAction) {
   Result result = simulated(scenario_of({"1f1b", "forward: 1 ms, backward: 2 ms", "microbatches: 8"}));
-  // 2B3 takes 15 ms longer, and everything that starts later is moved.
+  // 2B3 takes 15 ms longer, and everything that starts after it is delayed.
   const auto late =
       std::ranges::find(result.timeline.spans, "2B3", [](const Span& span) { return to_text(span.action); });
   const Ns from = late->end_ns;
@@ -248,7 +249,8 @@ TEST(Autopsy, BlamesOneLateAction) {
   EXPECT_EQ(autopsy.blame[0].microbatch, 3);
 }
 
-/// Returns the rows of a step. The action `late` starts 15 ms later than in the timeline, and ends as there.
+/// Returns the rows of a step. The action `late` starts 15 ms later than in the timeline, and ends at the
+/// same time.
 std::string rows_of_step(const Timeline& timeline, int step, std::string_view late) {
   std::string rows;
   for (const Span& span : timeline.spans) {
@@ -260,8 +262,8 @@ std::string rows_of_step(const Timeline& timeline, int step, std::string_view la
   return rows;
 }
 
-// 2B3 of the second of three steps starts 15 ms late, because its host was busy. It is simulated as an action
-// that takes 15 ms longer, of which the record has only the end.
+// 2B3 of the second of three steps starts 15 ms late, because its host was busy. The simulation has an action
+// that takes 15 ms longer. Only the end of this action is in the record.
 TEST(Autopsy, BlamesOneLateStartInItsOwnStep) {
   for (const char* schedule : {"1f1b", "gpipe"}) {
     const auto run = [&](std::string_view microbatch3) {
@@ -291,7 +293,7 @@ TEST(Autopsy, BlamesOneLateStartInItsOwnStep) {
   }
 }
 
-// Every action of rank 1 starts 1 ms late, so no single one is to blame.
+// Every action of rank 1 starts 1 ms late, so no single action is to blame.
 TEST(Autopsy, BlamesTheRankWhoseActionsAllStartLate) {
   const Result result = simulated(
       "model: {stages: {forward: 1 ms, backward: 2 ms}}\ncluster: {preset: uniform, devices: 1}\n"
@@ -310,8 +312,8 @@ TEST(Autopsy, BlamesTheRankWhoseActionsAllStartLate) {
   EXPECT_NEAR(static_cast<double>(autopsy.blame[0].ns), 15e6, 1e5);
 }
 
-// The step ends with the reduction of gradients across copies, which waits for the slower copy. Ranks of the
-// other copy are innocent.
+// The step ends with the reduction of gradients across copies, which waits for the slower copy. The ranks of
+// the other copy must not be blamed.
 TEST(Autopsy, BlamesTheSlowActionAndNotTheRanksThatReduceWithIt) {
   const Result result = simulated(
       "model: {stages: {forward: 20 ms, backward: [[40 ms, 40 ms, 40 ms, 40 ms, 340 ms, 40 ms], 40 ms, 40 "
@@ -353,7 +355,7 @@ TEST(Autopsy, BlamesARankThatIsSlowerThanItsCopies) {
   EXPECT_EQ(simulated(autopsy.scenario).makespan_ns, result.makespan_ns) << autopsy.scenario;
 }
 
-// One mean over both copies would hide the slow rank.
+// A single mean over both copies would hide the slow rank.
 TEST(Autopsy, WritesMeansOfEachCopy) {
   const Result result = simulated(
       "model: {stages: {forward: [1 ms, [1 ms, 2 ms, 1 ms, 2.2 ms]], backward: [2 ms, [2 ms, 4 ms]]}}\n"
@@ -367,7 +369,8 @@ TEST(Autopsy, WritesMeansOfEachCopy) {
       << autopsy.scenario;
 }
 
-// Between rank 1 and rank 2, and in the second copy between all, messages take longer than elsewhere.
+// Some messages take longer than others: those between ranks 1 and 2 of the first copy, and all messages of
+// the second copy.
 TEST(Autopsy, GivesEachPairOfRanksItsOwnLatency) {
   for (const char* waiting : {"", ", blocking: batched"}) {
     const std::string links =
@@ -387,8 +390,8 @@ TEST(Autopsy, GivesEachPairOfRanksItsOwnLatency) {
   }
 }
 
-// The link from the last rank to the first has the least latency, so messages take it, but it is narrow. As
-// pure latencies a route over rank 1 would be quicker.
+// The link from the last rank to the first has the least latency, so messages use it. But it is also narrow.
+// If the scenario stated latencies alone, a route over rank 1 would be faster.
 TEST(Autopsy, WritesOneLatencyIfARouteOverOtherRanksWouldBeQuicker) {
   const Result result = simulated(
       "model: {stages: {forward: 1 ms, backward: 2 ms, activation: 1 MB}}\n"
@@ -491,7 +494,7 @@ TEST(Autopsy, IsAMeasuredResultAsJson) {
   EXPECT_EQ(document["steps"][0]["measured_ns"], 93'000);
   EXPECT_EQ(document["waiting"]["batched_unexplained_ns"], 0);
   EXPECT_EQ(document["scenario"], autopsy.scenario);
-  // explain reads the result and gives the same bill.
+  // `explain` reads the result and gives the same bill.
   const auto run = caused_run(*result);
   ASSERT_TRUE(run) << run.error();
   EXPECT_EQ(bill_of(explained(*run)), bill_of(autopsy.why));
@@ -556,12 +559,13 @@ TEST_P(Production, IsReplayedPredictedAndExplained) {
   EXPECT_EQ(autopsy.blame[0].stage, GetParam().stage);
   EXPECT_NEAR(static_cast<double>(autopsy.blame[0].ns) / 1e6, GetParam().seconds_ms,
               GetParam().seconds_ms * 0.03);
-  // The scenario has medians over the steps, so it predicts the median step.
+  // The scenario has the medians over the steps, so it predicts the median step.
   EXPECT_NEAR(static_cast<double>(simulated(autopsy.scenario).makespan_ns) / median_of_steps(autopsy), 1,
               0.001);
 }
 
-// One mean over both copies predicted the larger trace 41 % too short, because only one copy has a slow rank.
+// With a single mean over both copies, the prediction of the larger trace was 41 % too short, because only
+// one copy has a slow rank.
 TEST_P(Production, IsPredictedByTheMeansOfEachStageAndCopy) {
   const auto file = test::kReference / "traces" / GetParam().file;
   if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
@@ -572,8 +576,8 @@ TEST_P(Production, IsPredictedByTheMeansOfEachStageAndCopy) {
               0.05);
 }
 
-// Messages between ranks 0 and 1 of the first copy take three times as long as the others. With one latency
-// for all pairs of ranks, that copy is predicted to be 0.17 % quicker than it was.
+// Messages between ranks 0 and 1 of the first copy take three times as long as the others. With a single
+// latency for all pairs of ranks, the prediction of this copy is 0.17 % too short.
 TEST_P(Production, IsPredictedWithinATenthOfAPercentCopyByCopy) {
   const auto file = test::kReference / "traces" / GetParam().file;
   if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";

@@ -1,5 +1,5 @@
-// Tests of claims that a configuration is faster than a measured run: the gain, the part of the step that it
-// comes from, and whether it is believable.
+// Tests claims that a configuration is faster than a measured run: the gain, the part of the step from which
+// it comes, and whether the claim is believable.
 
 #include "sim/choose/tune_questions.hpp"
 

@@ -1,6 +1,6 @@
-// Hangs in dumps of PyTorch's flight recorder. A small executor posts the lists of a schedule, in which a
-// fault is planted, until no rank can continue, and writes the dump of each rank. Every planted fault must be
-// named.
+// Tests that the cause of a hang is found in dumps of PyTorch's flight recorder. A small executor runs the
+// lists of a schedule with a planted fault, until no rank can continue. Then it writes the dump of each rank.
+// Every planted fault must be named.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,15 +31,15 @@ namespace {
 using ::testing::HasSubstr;
 
 struct Plant {
-  std::string stuck{};                 ///< action that never ends
-  std::string dropped{};               ///< SEND that is not posted
-  std::optional<std::int32_t> gone{};  ///< rank that ends after `posts` posts and leaves no dump
+  std::string stuck{};                 ///< the action that never ends
+  std::string dropped{};               ///< the SEND that is not posted
+  std::optional<std::int32_t> gone{};  ///< the rank that ends after `posts` posts and leaves no dump
   std::size_t posts = 0;
-  std::size_t iteration = 0;  ///< in which the fault happens
-  std::size_t lost = 0;       ///< entries at the beginning of each dump that the ring buffer has dropped
+  std::size_t iteration = 0;  ///< the iteration in which the fault happens
+  std::size_t lost = 0;       ///< the number of first entries that the ring buffer of each dump has lost
 };
 
-/// Posts the lists of a program, three iterations.
+/// An executor that posts the messages of a program in three iterations.
 class Poster {
  public:
   Poster(const Program& program, const Plant& plant)
@@ -116,7 +116,7 @@ class Poster {
                          {"is_p2p", true},
                          {"state", completed ? "completed" : "scheduled"}});
     };
-    // The inference of shapes comes before the first iteration.
+    // Before the first iteration, each rank sends and receives the shapes of tensors.
     if (rank > 0) add(false, static_cast<std::int32_t>(rank) - 1, true, 1);
     if (rank + 1 < cursor_.size()) add(true, static_cast<std::int32_t>(rank) + 1, true, 1);
     std::map<std::pair<bool, std::int32_t>, std::size_t> numbers;
@@ -158,7 +158,7 @@ std::optional<HangVerdict> verdict_of(const Program& program, const Plant& plant
   return verdict.value_or(std::nullopt);
 }
 
-/// Returns the last of the compute actions that follow `action` without a message between.
+/// Returns the last compute action after `action` that no message separates from it.
 Action last_before_message(const std::vector<Action>& list, const Action& action) {
   auto last = std::ranges::find(list, action);
   while (last + 1 != list.end() && has_weight_version((last + 1)->kind)) ++last;
@@ -170,9 +170,10 @@ TEST(RecordedHang, NamesTheActionInWhichARankIsStuck) {
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
       for (const Action& action : program.ranks[rank]) {
         if (!has_weight_version(action.kind)) continue;
-        // A backward pass of the first stage is awaited by nobody if nothing follows it.
+        // If no action follows a backward pass of the first stage, no rank waits for it.
         if (action.stage == 0 && action.kind == ActionKind::backward) continue;
-        // Between two messages the posts do not tell actions apart, so the last one is named.
+        // The posts do not show which of several actions between two messages is running, so the last one is
+        // named.
         const Action last = last_before_message(program.ranks[rank], action);
         const std::string stuck = to_text(action);
         const auto verdict = verdict_of(program, {.stuck = stuck, .iteration = 1});
@@ -190,8 +191,8 @@ TEST(RecordedHang, NamesTheActionInWhichARankIsStuck) {
   }
 }
 
-/// Returns the last of the messages that follow each other and look like `action`: SENDs of one rank to
-/// another.
+/// Returns the last of several consecutive messages that look like `action`: SENDs from the same rank to the
+/// same other rank.
 std::string last_alike(const Program& program, std::size_t rank, const Action& action) {
   std::vector<Action> messages;
   for (const Action& one : program.ranks[rank]) {
@@ -243,7 +244,7 @@ TEST(RecordedHang, IsFoundThoughTheRingBufferHasLostItsBeginning) {
   EXPECT_EQ(verdict->action, "2B3") << to_text(verdict);
 }
 
-/// Returns the dumps as those of copy number `copy`, whose ranks are the world's ranks from 4 * copy on.
+/// Returns the dumps with the numbers of copy `copy`. Its ranks have the numbers from 4 * copy on.
 std::vector<RankDump> in_copy(std::vector<RankDump> dumps, std::int64_t copy) {
   for (RankDump& dump : dumps) {
     dump.rank += 4 * copy;
@@ -253,7 +254,7 @@ std::vector<RankDump> in_copy(std::vector<RankDump> dumps, std::int64_t copy) {
   return dumps;
 }
 
-// The first copy has ended its iteration and waits for the second one.
+// The first copy has ended its iteration and waits for the second copy.
 TEST(RecordedHang, NamesTheCopyOfThePipelineThatHangs) {
   const Program program = lists_of("1f1b", {.stages = 4, .microbatches = 6});
   for (const bool is_gone : {false, true}) {
@@ -327,7 +328,7 @@ TEST(FlightRecorder, TakesTheStateOfAGroupForItsMembers) {
   EXPECT_EQ(dump->messages[2].peer, 0);
 }
 
-// pickle.dumps(..., protocol=2) of a dump with one SEND.
+// The bytes that pickle.dumps(..., protocol=2) returns for a dump with one SEND.
 constexpr const char kPickle[] =
     "\200\002}q\000(X\007\000\000\000versionq\001X\003\000\000\0002.4q\002X\011\000\000\000"
     "pg_configq\003}q\004X\001\000\000\0001q\005}q\006(X\004\000\000\000nameq\007h\005X\005"
@@ -357,7 +358,7 @@ TEST(FlightRecorder, ReadsAPickleOfPlainValues) {
 TEST(FlightRecorder, RefusesAPickleThatIsCutOffOrChanged) {
   for (std::size_t length = 2; length < kDumpedPickle.size(); ++length)
     EXPECT_FALSE(read_flight_recorder(kDumpedPickle.substr(0, length), "nccl_trace_rank_1")) << length;
-  // Any other byte in any place is read or refused, and never executed.
+  // If a byte is changed, the pickle is read or refused, but never executed.
   for (std::size_t place = 2; place < kDumpedPickle.size(); ++place) {
     for (const char other : {'\0', 'c', 'R', '(', 'e', 'u', 'h', '\xff'}) {
       std::string changed = kDumpedPickle;
@@ -378,7 +379,7 @@ TEST(FlightRecorder, RefusesAPickleThatNamesCode) {
               HasSubstr("is of a protocol above 2"));
 }
 
-// A list that holds two references to the list before it: its text would double with each level.
+// Each list holds two references to the previous list, so its text would double with each level.
 TEST(FlightRecorder, RefusesAPickleThatGrowsWhenItIsWritten) {
   std::string pickle = "\x80\x02]q";
   pickle += '\0';

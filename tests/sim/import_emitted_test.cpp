@@ -1,5 +1,5 @@
-// Tests that importing is the inverse of emitting: a plan that becomes the arguments of a launcher, and is
-// read back from them, takes the same nanoseconds.
+// Tests that import is the inverse of emission. A plan is written as the arguments of a launcher and read
+// back from them. It must then take exactly the same time.
 
 #include <algorithm>
 #include <array>
@@ -52,7 +52,8 @@ constexpr EmittedModel kMixtral{.scenario =
 
 constexpr std::int64_t kGlobalBatch = 32;
 
-/// Changes that a scenario may have beside its degrees. Each is applied to about a third of the plans.
+/// Returns changes of the scenario that do not concern the degrees of parallelism. Each change is applied to
+/// about a third of the plans.
 std::vector<std::function<void(TuneRequest&, Workload&)>> changes() {
   return {[](TuneRequest&, Workload& work) { work.parallel.sequence_parallel = false; },
           [](TuneRequest&, Workload& work) { work.parallel.tensor_overlap = false; },
@@ -69,7 +70,8 @@ std::vector<std::function<void(TuneRequest&, Workload&)>> changes() {
           }};
 }
 
-/// Returns the plan with listed layers in the place of balanced ones: one a stage, the rest on the last.
+/// Returns the plan with a list of layers in place of the balanced layers. Each stage has one layer, and the
+/// last stage has the remaining ones.
 TuneRequest with_rest_at_the_end(const TuneRequest& request, const Configuration& of, std::int64_t layers) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(of.stages) * of.virtual_stages, 1);
   if (static_cast<std::int64_t>(counts.size()) > layers) counts.front() = 0;
@@ -77,7 +79,7 @@ TuneRequest with_rest_at_the_end(const TuneRequest& request, const Configuration
   return with_layers(request, of, counts);
 }
 
-/// Returns the time of the plan that the importer reads from emitted arguments.
+/// Returns the predicted time of the plan that the importer reads from the arguments.
 std::int64_t imported_ns(const std::string& arguments, const EmittedModel& model) {
   const auto imported =
       import_configuration({.inputs = {{.name = "emitted", .text = arguments}},
@@ -103,7 +105,7 @@ std::int64_t imported_ns(const std::string& arguments, const EmittedModel& model
   return result->makespan_ns;
 }
 
-/// Emits, imports and simulates random plans of a model until `wanted` of them were compared.
+/// Emits, imports and simulates random plans of a model, until `wanted` plans have been compared.
 void expect_inverse(Launcher launcher, const EmittedModel& model, std::size_t wanted) {
   TuneRequest usual = tune_request(model.scenario, kGlobalBatch);
   usual.launcher = launcher;
@@ -121,7 +123,7 @@ void expect_inverse(Launcher launcher, const EmittedModel& model, std::size_t wa
     set_choices(work, of);
     if (!beyond_launcher(launcher, {.request = request, .of = of, .work = work}).empty()) continue;
     const std::string arguments = launch_arguments(launcher, request, of);
-    // The order of such a plan is in a file of its own.
+    // The order of such a plan is in a separate file.
     if (arguments.find("schedule.csv") != std::string::npos) continue;
     ++compared;
     EXPECT_EQ(imported_ns(arguments, model), simulated_configuration(request, of).makespan_ns) << arguments;

@@ -6,9 +6,10 @@
 //   channel     m0~             releases its channel;  ...
 //
 // If it and the engines disagree, the page is wrong or incomplete, or an engine is wrong. The comments name
-// the rules of the page. Left out are links that transfers share (14), rings on unequal links (16),
-// overlapped groups of more than two actions, `launch_order` (13), and memory (section 6). The test
+// the rules of the page. The engine does not support links that transfers share (14), rings on unequal links
+// (16), `launch_order` (13), memory (section 6), and overlapped groups of more than two actions. The test
 // independent_engine_test.cpp compares the engines with this one. reference_engine.hpp is the usual
+// reference.
 // reference.
 
 #include "tests/sim/independent_engine.hpp"
@@ -40,8 +41,8 @@ constexpr Ns kNotYet = -1;
 
 class IndependentEngine {
  public:
-  /// If `posts_in_order`, single SENDs and RECVs start only when program order has come to them, as in checks
-  /// for hangs (rule 8). This changes some times.
+  /// Prepares the run. If `posts_in_order` is true, a single SEND or RECV starts only when program order has
+  /// reached it, as in checks for hangs (rule 8). This changes some times.
   IndependentEngine(const Experiment& experiment, bool posts_in_order)
       : posts_in_order_(posts_in_order),
         program_(experiment.program),
@@ -89,7 +90,7 @@ class IndependentEngine {
     std::vector<Entry*> needs{};  ///< The entries that must have ended before a compute action or a WAIT.
   };
   enum class Do : std::uint8_t { compute, post, await, issue, join, wait, reshard, barrier };
-  /// A point of the program order of a rank.
+  /// A point in the program order of a rank.
   struct Step {
     Do what;
     std::vector<Entry*> entries{};
@@ -99,18 +100,19 @@ class IndependentEngine {
   struct Rank {
     std::deque<Entry> entries{};
     std::deque<Step> steps{};
-    std::size_t next = 0;         // the step that program order has come to
+    std::size_t next = 0;         // the step that program order has reached
     std::size_t next_launch = 0;  // the step that the host launches next
     Ns host_is_free = 0;
     std::vector<const Entry*> launched_compute{};
     std::int32_t barriers = 0;
   };
-  /// A SEND and its RECV. `ahead` are the messages that must have released the FIFOs at each end.
+  /// A SEND and its RECV. The lists `ahead_of_send` and `ahead_of_recv` have the messages that must have
+  /// released the FIFOs at both ends.
   struct Message {
     Entry* send = nullptr;
     Entry* recv = nullptr;
     Entry* producer = nullptr;
-    Entry* frees_place = nullptr;  // rule 11: the consumer of RECV k - n
+    Entry* frees_place = nullptr;  // the consumer of RECV k - n (rule 11)
     std::vector<const Entry*> ahead_of_send{};
     std::vector<const Entry*> ahead_of_recv{};
     Ns hold = 0;
@@ -119,7 +121,7 @@ class IndependentEngine {
   };
   struct Collective {
     std::vector<Entry*> members{};
-    std::vector<const Entry*> before{};  // the collectives before it on its members
+    std::vector<const Entry*> before{};  // the collectives that come before it on its members
   };
   /// An OFFLOAD or RELOAD (rule 29).
   struct Copy {
@@ -145,7 +147,7 @@ class IndependentEngine {
 
   // --- reading the lists -----------------------------------------------------------------------------------
 
-  /// Divides a list into steps.
+  /// Divides the list of a rank into steps.
   void read_list(std::int32_t number) {
     Rank& rank = ranks_[index(number)];
     const std::vector<Action>& list = program_.ranks[index(number)];
@@ -236,7 +238,7 @@ class IndependentEngine {
     return true;
   }
 
-  /// Returns the message of a SEND or RECV, as stages and a flow.
+  /// Returns the stages between which the message of a SEND or RECV goes, and true if it is an activation.
   static std::tuple<std::int32_t, std::int32_t, bool> route_of(const Action& end) {
     const bool is_activation = end.kind == ActionKind::send_forward || end.kind == ActionKind::recv_forward;
     return is_send(end.kind) ? std::tuple(end.stage, end.peer, is_activation)
@@ -266,7 +268,7 @@ class IndependentEngine {
     }
     return route_of(end);
   }
-  /// Returns the messages of a group that follow each other (rule 7).
+  /// Returns a key that is equal for messages of a group that follow each other (rule 7).
   std::tuple<Fifo, bool> line_of(const Action& end) const {
     if (channels_.model == ChannelModel::boundary) return {route_of(end), false};
     const bool flow = channels_.model == ChannelModel::direction && std::get<2>(route_of(end));
@@ -281,7 +283,7 @@ class IndependentEngine {
     return nullptr;
   }
 
-  /// Finds for each SEND and RECV of a rank what is ahead of it in its FIFO.
+  /// Finds, for each SEND and RECV of a rank, the messages that are ahead of it in its FIFO.
   void join_ends(Rank& rank) {
     std::map<Fifo, std::vector<Entry*>> fifos;
     std::map<Fifo, std::vector<Entry*>> receives;  // the consumers of the RECVs of each FIFO
@@ -324,7 +326,7 @@ class IndependentEngine {
 
   // --- running ---------------------------------------------------------------------------------------------
 
-  /// Starts what may start at this instant. Returns true if anything has changed.
+  /// Starts every action and message that may start at this instant. Returns true if anything has changed.
   bool start_what_may_start() {
     bool changed = false;
     for (Rank& rank : ranks_) {
@@ -387,7 +389,7 @@ class IndependentEngine {
     return true;
   }
 
-  /// Returns true if the program order of a rank goes on behind the step now.
+  /// Returns true if the program order of a rank may continue after this step now.
   bool pass(Rank& rank, Step& step, bool& changed) {
     const auto have_ended = [&](const std::vector<Entry*>& entries) {
       return std::ranges::all_of(entries, [&](const Entry* entry) { return has_ended(entry); });

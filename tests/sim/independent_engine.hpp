@@ -11,8 +11,8 @@
 namespace penstock {
 
 /// Returns the spans of all actions, rank by rank in program order, without releases. Returns nothing if the
-/// program hangs. If `posts_in_order`, single SENDs and RECVs start only when program order has come to them,
-/// as in checks for hangs (rule 8 of the page). Requires a lowered program on equal links.
+/// program hangs. If `posts_in_order` is true, a single SEND or RECV starts only when program order has
+/// reached it, as in checks for hangs (rule 8 of the page). Requires a lowered program on equal links.
 std::optional<std::vector<Span>> times_by_the_page(const Experiment& experiment, bool posts_in_order = false);
 
 }  // namespace penstock

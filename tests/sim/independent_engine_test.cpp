@@ -1,6 +1,6 @@
-// Tests whether docs/design/semantics.md says enough to compute the times of a program. The other engine was
-// written from that page alone (independent_engine.cpp). If it and the engines disagree, the page is wrong or
-// incomplete, or an engine is wrong. engines_test.cpp compares the engines with the usual reference.
+// Tests that docs/design/semantics.md is sufficient to compute the times of a program. The engine in
+// independent_engine.cpp was written from that page alone. If it and the engines disagree, the page is wrong
+// or incomplete, or an engine is wrong. engines_test.cpp compares the engines with the usual reference.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the first action whose times differ, or an empty text.
+/// Returns the first action whose times differ in the two timelines, or an empty text.
 std::string first_deviation(const std::vector<Span>& page, const std::vector<Span>& engine) {
   const auto times = [](const Span& span) {
     return "rank " + std::to_string(span.rank) + " " + to_text(span.action) + " " +
@@ -42,7 +42,8 @@ std::string first_deviation(const std::vector<Span>& page, const std::vector<Spa
   return page.size() == engine.size() ? "" : "different numbers of actions";
 }
 
-/// Compares the engines with the page. Returns false if the program hangs, by the check and by the page.
+/// Compares the engines with the independent engine. Returns false if the program hangs, which the check and
+/// the independent engine must both find.
 bool agrees_with_the_page(const Experiment& experiment) {
   const ChannelOptions& channels = experiment.channels;
   SCOPED_TRACE(testing::Message() << to_text(channels.model) << blocking_suffix(channels.blocking)
@@ -65,7 +66,7 @@ bool agrees_with_the_page(const Experiment& experiment) {
   return true;
 }
 
-/// Compares 300 random programs, each of them changed by `change`. Some may hang after that.
+/// Compares 300 random programs after a change by `change`. Some of them may hang after the change.
 template <class Make, class Change>
 void compare_programs(Make make, Change change) {
   int ran = 0;
@@ -79,7 +80,7 @@ void compare_programs(Make make, Change change) {
   EXPECT_GT(ran, 150);
 }
 
-// Rule 8: rank 0 lists its SEND behind an action that waits for it.
+// This tests rule 8: rank 0 lists its SEND after an action that waits for it.
 TEST(SemanticsPage, RefusesASendBehindAnActionThatWaitsForIt) {
   const auto program = parse_program(
       "penstock program 1\nschedule custom\nmicrobatches 1\nstage 0: rank 0\nstage 1: rank 1\n"
@@ -95,7 +96,7 @@ TEST(SemanticsPage, RefusesASendBehindAnActionThatWaitsForIt) {
                               .notes = {}};
   const auto times = times_by_the_page(experiment);
   ASSERT_TRUE(times);
-  EXPECT_EQ(times->back().start_ns, 4'000'000);  // 1SEND_B0, behind 0F0, 1F0 and 1B0
+  EXPECT_EQ(times->back().start_ns, 4'000'000);  // 1SEND_B0 comes after 0F0, 1F0 and 1B0
   EXPECT_FALSE(times_by_the_page(experiment, true));
   EXPECT_TRUE(find_hang(experiment.program, experiment.channels, experiment.costs));
 }

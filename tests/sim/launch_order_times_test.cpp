@@ -1,6 +1,7 @@
-// Times of programs whose operations start in the order of their launches: by hand, and for the schedules
-// that lose most. engines_test.cpp compares the engines on random programs, and tests/backend/standin
-// compares the makespans of all schedules with those of a model of NCCL.
+// Tests the times of programs whose operations start in the order of their launches. Some times are computed
+// by hand. Others are those of the schedules that become longest by this order. engines_test.cpp compares the
+// engines on random programs. The tests in tests/backend/standin compare the makespans of all schedules with
+// those of a model of NCCL.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +27,8 @@
 namespace penstock {
 namespace {
 
-/// Returns GPipe on two ranks. Rank 0 computes F in 10 and B in 20, rank 1 both in 1. A message takes 5.
+/// Returns GPipe on two ranks. On rank 0, F takes 10 and B takes 20. On rank 1, both take 1. A message takes
+/// 5.
 Experiment slow_first_rank() {
   const auto program = parse_program(
       "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
@@ -63,7 +65,7 @@ TEST(LaunchOrderTimes, AReceiveStartsAfterTheSendThatWasLaunchedBeforeIt) {
   EXPECT_EQ(ordered, *event_simulation(experiment));
 }
 
-// A rank that waits for each of its transfers launches none meanwhile.
+// A rank that waits for each of its transfers launches no other operation during the wait.
 TEST(LaunchOrderTimes, RanksThatWaitForTheirTransfersLoseNothing) {
   for (const Blocking blocking : {Blocking::each, Blocking::batched}) {
     Experiment experiment =
@@ -79,7 +81,8 @@ TEST(LaunchOrderTimes, RanksThatWaitForTheirTransfersLoseNothing) {
   }
 }
 
-/// Returns by how many percent the launch order makes a run longer: K = 8, M = 16, links that take no time.
+/// Returns the percentage by which the launch order makes a run longer. The run has K = 8 and M = 16, and
+/// links take no time.
 double added_percent(const std::string& schedule) {
   Experiment experiment = uniform_experiment(
       schedule, {.stages = 8, .microbatches = 16, .virtual_stages = chunks_to_try(*find_schedule(schedule))},
@@ -89,8 +92,8 @@ double added_percent(const std::string& schedule) {
   return 100 * (static_cast<double>(makespan_ns(experiment)) / static_cast<double>(free) - 1);
 }
 
-// The runs on a model of NCCL took 17.7, 35.3, 20.3, 17.5 and 30.7 % longer than without the order, of which
-// the rule explains all but what launches and copies take there.
+// On a model of NCCL, the launch order made the runs 17.7, 35.3, 20.3, 17.5 and 30.7 % longer. The rule
+// explains all of this except the time of launches and copies in the model.
 TEST(LaunchOrderTimes, SchedulesOfSeveralStagesOnARankLoseMost) {
   const std::map<std::string, double> added = {{"interleaved", 17.1},
                                                {"looped-bfs", 34.2},
@@ -102,7 +105,7 @@ TEST(LaunchOrderTimes, SchedulesOfSeveralStagesOnARankLoseMost) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) EXPECT_LT(added_percent(schedule), 1) << schedule;
 }
 
-// The second iteration begins while launches of the first are still in progress, so its period is that of a
+// The second iteration begins while launches of the first one are still in progress. Its period is that of a
 // long run.
 TEST(LaunchOrderTimes, TheSteadyRateIsThatOfManyIterations) {
   Experiment experiment =
@@ -118,7 +121,8 @@ TEST(LaunchOrderTimes, TheSteadyRateIsThatOfManyIterations) {
   EXPECT_EQ((makespan_of(20) - makespan_of(12)) / 8 * period->microbatches, period->period_ns * 8);
 }
 
-// Idle time that only the order causes in the ideal run has a line of its own in the bill.
+// In the ideal run, some idle time is caused only by the launch order. This time has its own line in the
+// bill.
 TEST(LaunchOrderTimes, TheExplanationHasALineForTheOrder) {
   Experiment experiment =
       uniform_experiment("interleaved", {.stages = 4, .microbatches = 8, .virtual_stages = 2},

@@ -66,7 +66,7 @@ double mape_of(const RunsReport& report, const std::string& part_of_name) {
   return sum / rows;
 }
 
-// No constant is fitted. All constants are the device's own.
+// No constant is fitted. All constants are those of the devices.
 TEST(MeasuredRuns, DevicesOwnConstantsPredictStepsAndMemory) {
   const RunsReport report = predict_runs(library_runs(), nullptr, {}).value();
   ASSERT_EQ(report.rows.size(), 32);
@@ -100,8 +100,8 @@ TEST(MeasuredRuns, AMachinesOwnProductsPredictItsSteps) {
     EXPECT_NE(mape_of(report, rows), mape_of(without, rows)) << "the products tell";
 }
 
-// A layer of experts takes longer than its kernels. One run of four microbatches tells by how much, and the
-// dense runs of the machine tell the rest; judged on runs of 8 and 32 microbatches.
+// A layer of experts takes longer than its kernels. One run of four microbatches determines this factor,
+// together with the dense runs of the machine. Runs of 8 and 32 microbatches test it.
 TEST(MeasuredRuns, OneRunTellsTheSoftwaresFactorOnExperts) {
   MeasuredRuns seen = those_of("simumax:llama");
   seen.runs.push_back(those_of("simumax:deepseekv2_tp1_ep8_pp1_dp8_l4_mbc4").runs.front());
@@ -118,7 +118,7 @@ TEST(MeasuredRuns, OneRunTellsTheSoftwaresFactorOnExperts) {
   EXPECT_GT(predict_runs(others, nullptr, {}).value().all->mape, 0.1) << "1 is the device's own";
 }
 
-/// The rows of more_training_steps.csv with this device and model, of all releases.
+/// Returns the rows of more_training_steps.csv with this device and model, of all releases.
 MeasuredRuns bridge_runs(std::string_view device, std::string_view model) {
   MeasuredRuns runs =
       read_measured_runs(source_path("scenarios/library/runs/more_training_steps.csv")).value();
@@ -128,8 +128,8 @@ MeasuredRuns bridge_runs(std::string_view device, std::string_view model) {
   return runs;
 }
 
-// One row of each release, of a model of 30 B on 8 GPUs, tells the software's factor. A model of 235 B on 256
-// GPUs follows from it.
+// For each release, one row of a model with 30 B parameters on 8 GPUs determines the factor of the software.
+// The test predicts a model with 235 B parameters on 256 GPUs with this factor.
 TEST(MeasuredRuns, ExpertsOfOneModelTellTheReleaseForAnother) {
   const MeasuredRuns small = bridge_runs("gb200", "qwen3-30b-a3b");
   const MeasuredRuns large = bridge_runs("gb200", "qwen3-235b-a22b");
@@ -151,9 +151,9 @@ MeasuredRuns of_release(MeasuredRuns runs, std::string_view release) {
   return runs;
 }
 
-// Exchanges of 32 devices over the network run beside the computation of another microbatch, and the step
-// took 19.7 s. One row of the release on the same device tells the software's factor. One after the other,
-// computation and exchanges would take over 30 s.
+// 32 devices exchange over the network while they compute another microbatch. The measured step took 19.7 s.
+// One row of the same release on the same device determines the factor of the software. If computation and
+// exchanges ran one after the other, they would take more than 30 s.
 TEST(MeasuredRuns, OverlappedExchangesAreNotAddedUp) {
   MeasuredRuns runs = bridge_runs("b200-sxm", "deepseek-v3");
   std::erase_if(runs.runs, [](const MeasuredRun& run) { return !run.scenario.shape.expert_overlap; });
@@ -166,8 +166,8 @@ TEST(MeasuredRuns, OverlappedExchangesAreNotAddedUp) {
   EXPECT_GT(predict_runs(runs, &anchor, {}).value().rows.front().predicted_seconds, 30);
 }
 
-// The same model on the same devices: sixteen stages whose experts exchange on NVLink are slower than eight
-// stages whose experts exchange over the network beside the computation.
+// The same model runs on the same devices in two ways. With sixteen stages, experts exchange over NVLink.
+// With eight stages, they exchange over the network while the devices compute, and this is faster.
 TEST(MeasuredRuns, OverlapOverTheNetworkBeatsMoreStagesOnNvlink) {
   const RunsReport report = predict_runs(bridge_runs("b200-sxm", "deepseek-v3"), nullptr, {}).value();
   ASSERT_EQ(report.rows.size(), 4);
@@ -178,8 +178,8 @@ TEST(MeasuredRuns, OverlapOverTheNetworkBeatsMoreStagesOnNvlink) {
   }
 }
 
-// Without CUDA graphs, the host needs 8.8 ms for each layer of experts. One row on 8 B200 tells it, and rows
-// on 16 H100 follow from it without a fit.
+// Without CUDA graphs, the host needs 8.8 ms for each layer of experts. One row on 8 B200 determines this
+// time, and the test predicts rows on 16 H100 with it.
 TEST(MeasuredRuns, WithoutCudaGraphsTheHostIsSlowerThanSmallExperts) {
   const MeasuredRuns rows = bridge_runs("h100-sxm", "qwen3-30b-a3b");
   ASSERT_EQ(rows.runs.size(), 5);
@@ -187,7 +187,7 @@ TEST(MeasuredRuns, WithoutCudaGraphsTheHostIsSlowerThanSmallExperts) {
   for (const PredictedRun& row : report.rows) {
     SCOPED_TRACE(row.id);
     EXPECT_DOUBLE_EQ(row.constants.host_layer_ms, 27.05e3 / (64 * 48));
-    // The first release with this recipe took 51.3 s where the next one took 28.9 s.
+    // The first release with this recipe took 51.3 s, and the next one took 28.9 s.
     if (row.measured_seconds > 50) continue;
     EXPECT_NEAR(row.error, 0, 0.07);
   }
@@ -197,8 +197,8 @@ TEST(MeasuredRuns, WithoutCudaGraphsTheHostIsSlowerThanSmallExperts) {
   EXPECT_LT(predict_runs(with_graphs, nullptr, {}).value().all->bias, -0.35);
 }
 
-// A row that the host delays tells the time of the host. The speed of the kernels of its release follows from
-// other devices.
+// A row in which the host is too slow determines the time of the host. Rows of other devices determine how
+// fast the kernels of its release are.
 TEST(MeasuredRuns, ARowWithoutCudaGraphsTellsTheTimeOfTheHost) {
   MeasuredRuns seen = of_release(bridge_runs("h100-sxm", "qwen3-30b-a3b"), "26.04");
   ASSERT_EQ(seen.runs.size(), 1);
@@ -216,8 +216,8 @@ TEST(MeasuredRuns, ARowWithoutCudaGraphsTellsTheTimeOfTheHost) {
   EXPECT_NEAR(h100.constants.expert_factor, gb200.constants.expert_factor, 0.01);
 }
 
-// A row in fp8 tells the software's factor for rows in bf16. Products in bf16 keep their own sustained
-// factor.
+// A row in fp8 determines the factor of the software for rows in bf16. Products in bf16 keep their own
+// sustained factor.
 TEST(MeasuredRuns, ExpertsInOnePrecisionTellTheReleaseForAnother) {
   const MeasuredRuns anchor = of_release(bridge_runs("b200-sxm", "qwen3-30b-a3b"), "26.04");
   const MeasuredRuns runs = of_release(bridge_runs("b200-sxm", "gpt-oss-120b"), "26.04");
@@ -263,16 +263,16 @@ TEST(MeasuredRuns, ConstantsOfOneReleasePredictTheNext) {
   EXPECT_LT(predict_runs(those_of("26.04"), &before, {}).value().all->mape, 0.065);
 }
 
-// To choose a plan, the order of plans must be right. Without a fit, plans whose rates differ by more than 5
-// % must be in the measured order. Rates are in samples per second, because plans have different global
-// batches.
+// A user chooses a plan by the order of plans, so this order must be right. Plans whose rates differ by more
+// than 5 % must be in the measured order, without a fit. Rates are in samples per second, because plans have
+// different global batches.
 TEST(MeasuredRuns, PlansThatDifferAreInTheMeasuredOrder) {
   const MeasuredRuns plans = those_of("simumax:llama3_70b_l12");
   const RunsReport report = predict_runs(plans, nullptr, {}).value();
   struct Plan {
     std::string id;
-    std::int64_t tokens = 0;  // tokens of a sample
-    double measured = 0;      // samples per second
+    std::int64_t tokens = 0;  // the tokens of a sample
+    double measured = 0;      // the measured samples per second
     double predicted = 0;
   };
   std::vector<Plan> rates;
@@ -302,11 +302,12 @@ MeasuredRuns rows_of(const std::string& file, const std::string& part_of_id) {
   return rows;
 }
 
-// 64 to 2 048 H100: a ring of 2 with 4 stages took 11.0 s, no ring with 8 stages 9.9 s.
+// On 64 to 2 048 H100, a ring of 2 devices with 4 stages took 11.0 s. Without a ring, 8 stages took 9.9 s.
 TEST(MeasuredRuns, ARingIsNotFasterThanTwiceTheStages) {
   const MeasuredRuns rows = rows_of("more_training_steps.csv", "llama3.1-70b");
   const RunsReport report = predict_runs(rows, nullptr, {}).value();
-  std::map<std::pair<std::int64_t, std::int32_t>, double> seconds;  // by devices and context
+  std::map<std::pair<std::int64_t, std::int32_t>, double>
+      seconds;  // the measured step, by devices and context
   for (std::size_t i = 0; i < rows.runs.size(); ++i) {
     const auto& model = std::get<DeviceModel>(rows.runs[i].scenario.model);
     if (model.work.precision == GemmPrecision::fp8)
@@ -315,20 +316,20 @@ TEST(MeasuredRuns, ARingIsNotFasterThanTwiceTheStages) {
   for (const std::int64_t devices : {64, 128, 256, 512, 1024, 2048}) {
     const double margin = seconds.at({devices, 2}) / seconds.at({devices, 1}) - 1;
     EXPECT_GT(margin, 0) << devices;
-    // The measured margins are 10 to 12 %. The two releases differ, too.
+    // The measured margins are 10 to 12 %. They also contain the difference between the two releases.
     RecordProperty(fmt::format("margin_{}", devices), fmt::format("{:+.2f} %", 100 * margin));
     std::cout << fmt::format("{} devices: a ring of 2 is predicted {:+.2f} % longer\n", devices,
                              100 * margin);
   }
 }
 
-// The same work on each of 128, 256 and 512 H100 took 4 to 11 % longer on the largest machine, because rings
-// of more devices have more steps. Predictions show a part of it.
+// With the same work on each device, 512 H100 took 4 to 11 % longer than 128 H100, because rings of more
+// devices have more steps. The predictions contain a part of this difference.
 TEST(MeasuredRuns, MoreCopiesTakeLongerForTheSameWork) {
   const MeasuredRuns rows =
       read_measured_runs(source_path("scenarios/library/runs/sharded_training_steps.csv")).value();
   const RunsReport report = predict_runs(rows, nullptr, {}).value();
-  std::map<std::string, std::map<std::int64_t, double>> seconds;  // by model and devices
+  std::map<std::string, std::map<std::int64_t, double>> seconds;  // the measured step, by model and devices
   for (std::size_t i = 0; i < rows.runs.size(); ++i) {
     const std::int64_t devices = std::get<DeviceModel>(rows.runs[i].scenario.model).devices;
     if (rows.runs[i].source == "llm-foundry" && devices >= 128)
@@ -344,7 +345,8 @@ TEST(MeasuredRuns, MoreCopiesTakeLongerForTheSameWork) {
   }
 }
 
-// Scores, dropout masks and the unfused loss are what these rows have and later software does not.
+// The kernels of these rows have scores, dropout masks and an unfused loss, which later software does not
+// have.
 TEST(MeasuredRuns, OldMegatronsRowsAreThoseOfItsKernels) {
   const MeasuredRuns rows = rows_of("more_training_steps.csv", "zb-t4");
   ASSERT_EQ(rows.runs.size(), 24);
@@ -382,7 +384,7 @@ TEST(FitConstants, FindsThemAgain) {
   EXPECT_EQ(fit.constants.step_fraction, 0.3) << "on one node nothing depends on it";
 }
 
-// Rows with other numbers of chunks tell the time of an action, if the framework has such a time.
+// Rows with different numbers of chunks determine the time of an action, if the framework has such a time.
 TEST(FitConstants, FindsTheTimeOfAnAction) {
   const Invented made = invented(rows_of("more_training_steps.csv", "zb-t4-1.5B"),
                                  {.sustained = 1.1, .collectives = 1.35, .action_ms = 0.7});
@@ -393,7 +395,7 @@ TEST(FitConstants, FindsTheTimeOfAnAction) {
   EXPECT_NEAR(fit.constants.action_ms, 0.7, 3e-2);
 }
 
-// A step of one microbatch takes a tenth of a second, so 30 ms beside it are seen.
+// A step of one microbatch takes a tenth of a second, so the fit can find a constant of 30 ms.
 TEST(FitConstants, FindsTheTimeThatAStepHasBesideItsParts) {
   MeasuredRuns rows = those_of("simumax:llama3_70b_l12_tp4");
   rows.runs.front().scenario.batch.microbatches = 1;
@@ -403,7 +405,7 @@ TEST(FitConstants, FindsTheTimeThatAStepHasBesideItsParts) {
   EXPECT_NEAR(fit.constants.step_ms, 30, 3);
 }
 
-// Two frameworks have other kernels. On the same devices, each has a constant of its own.
+// The two frameworks have different kernels, so each has its own constant on the same devices.
 TEST(FitConstants, EachFrameworkHasItsOwn) {
   MeasuredRuns both = those_of("26.04:LLAMA3_70B:H100");
   both.runs.push_back(both.runs.front());
@@ -420,7 +422,7 @@ TEST(FitConstants, EachFrameworkHasItsOwn) {
   EXPECT_LT(report.rows.back().error, -0.1);
 }
 
-// Two rows of one configuration tell one constant, whatever else their times depend on.
+// Two rows of the same configuration determine only one constant, even if their times depend on several.
 TEST(FitConstants, RowsThatDifferInNothingTellOneConstant) {
   MeasuredRuns twins = those_of("26.04:LLAMA3_70B:H100");
   twins.runs.push_back(twins.runs.front());
@@ -443,7 +445,7 @@ TEST(FitConstants, StayWithinTheirBoundsAndKeepThePriorWithoutRows) {
   EXPECT_EQ(fit.stopped, std::vector<std::string>{"sustained"});
 }
 
-// A time of 0 stands at its bound, too, but no smaller time would explain the steps better.
+// A time of 0 is also at its bound, but no time below 0 is possible. So no note is needed.
 TEST(FitConstants, DoNotStopAtATimeOfZero) {
   const Invented made = invented(rows_of("more_training_steps.csv", "zb-t4-1.5B"),
                                  {.sustained = 1.1, .collectives = 1.35, .action_ms = 0});
@@ -576,7 +578,7 @@ TEST(MeasuredRunsFile, LeavesOutOverlapsThatNoScheduleHas) {
   EXPECT_EQ(predict_runs(runs, nullptr, {}).value().rows.size(), 1);
 }
 
-// The column `cuda_graphs` matters only for models with experts, whose kernels are small.
+// The column `cuda_graphs` matters only for models with experts, because their kernels are small.
 TEST(MeasuredRunsFile, SaysWhetherCudaGraphsLaunchKernels) {
   const auto host_layer_s = [](const std::string& model, const std::string& graphs) {
     const std::string text =
@@ -615,7 +617,7 @@ TEST(MeasuredRunsFile, LeavesOutRowsThatNothingCanPredict) {
   EXPECT_EQ(runs.runs.front().id, "line 4");
 }
 
-// The framework decides what is stored. A row of a framework without prices is left out.
+// The framework decides which activations are stored. A row is left out if its framework has no prices.
 TEST(MeasuredRunsFile, HasAColumnOfFrameworks) {
   const auto rows_with = [](const std::string& framework) {
     return parse_measured_runs(
@@ -658,8 +660,8 @@ TEST(MeasuredRunsFile, ASourceMayNameTheFramework) {
   EXPECT_TRUE(work_with("mlperf").parallel.tensor_overlap);
 }
 
-// torchtitan's tables have H100 of 96 GB with slower memory and less power, and its logs name devices as the
-// driver does.
+// The devices of torchtitan's tables are H100 with 96 GB, slower memory and less power. The logs name devices
+// as the driver does.
 TEST(MeasuredRunsFile, ADeviceMayStateItsMemoryAndPower) {
   const MeasuredRuns runs =
       short_runs("s,llama-3.1-8b,h100 96 GB 2.4 TB/s 500 W,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n").value();
@@ -681,7 +683,7 @@ TEST(MeasuredRunsFile, ADeviceMayStateItsMemoryAndPower) {
   EXPECT_FALSE(described_device("h900 80 GB"));
 }
 
-// With 1024 tokens attention is short, and with 131072 tokens it takes most of the step.
+// With 1024 tokens, attention takes a short time. With 131072 tokens, it takes most of the step.
 TEST(MeasuredRunsFile, LessPowerSlowsAttentionAndProductsAlike) {
   const auto longer = [](const std::string& sequence) {
     const auto seconds = [&](const std::string& device) {
@@ -728,7 +730,7 @@ TEST(MeasuredRunsFile, RefusesDevicesThatCopiesDoNotFill) {
             "short.csv:2: sharding: expected 0, 1, 2 or 3, got \"4\"");
 }
 
-/// Returns the names of the classes in a file of the library, with their numbers of rows.
+/// Returns the names of the classes in a file of the library, with the number of rows of each.
 std::map<std::string, std::size_t> classes_of_file(const std::string& name) {
   const MeasuredRuns runs = read_measured_runs(source_path("scenarios/library/runs/" + name)).value();
   std::map<std::string, std::size_t> sizes;
@@ -737,7 +739,8 @@ std::map<std::string, std::size_t> classes_of_file(const std::string& name) {
   return sizes;
 }
 
-// Under DualPipe every pair hides exchanges of experts, so a step is shorter than without what pairs hide.
+// Under DualPipe, every pair hides exchanges of experts. A step is therefore shorter than if no exchange were
+// hidden.
 TEST(OverlappedPairs, LetDualPipeGain) {
   for (const char* name : {"dualpipe", "dualpipe-v", "interleaved"}) {
     SCOPED_TRACE(name);
@@ -805,7 +808,7 @@ TEST(LeastSquares, SolvesWhatHasASolution) {
   EXPECT_NEAR(x[1], 2, 1e-12);
 }
 
-// Without bounds, the line through (1, 2), (2, 1.5), (3, 0.4) has a negative slope.
+// The line through (1, 2), (2, 1.5), (3, 0.4) has a negative slope if the fit has no bounds.
 TEST(LeastSquares, WhatWouldBeBelowZeroIsZeroAndTheOthersMakeTheBestOfIt) {
   const auto x = non_negative_least_squares(equations({{1, 1}, {1, 2}, {1, 3}}, {2, 1.5, 0.4}), 2);
   EXPECT_NEAR(x[0], 1.3, 1e-12);
@@ -818,8 +821,8 @@ TEST(LeastSquares, ColumnsOfNothingAndNoEquationsAreZero) {
   EXPECT_EQ(identifiable_unknowns(equations({{1, 2}, {2, 4}}, {1, 2}), 2), 1U);
 }
 
-// Conditions of Karush, Kuhn and Tucker: at the solution, no change of a single unknown within the bounds
-// makes the residual smaller.
+// These are the conditions of Karush, Kuhn and Tucker. At the solution, no change of a single unknown within
+// its bounds makes the residual smaller.
 TEST(LeastSquares, NoStepFromTheAnswerIsBetter) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal;

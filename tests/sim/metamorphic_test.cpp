@@ -1,7 +1,7 @@
-// Pairs of configurations of which one cannot be worse than the other, whatever the prices are: with more
-// bandwidth, less recomputation, more copies that share state, and so on. Configurations are drawn at random
-// from spaces of `tune`. Their orders are fixed and their layers are divided by count, so a shorter action
-// cannot make a step longer.
+// Compares pairs of configurations. For any prices, the second one cannot be worse than the first one. For
+// example, it has more bandwidth, less recomputation, or more copies that share state. Configurations are
+// drawn at random from the search spaces of `tune`. Their orders are fixed, and their layers are divided by
+// number. A shorter action therefore cannot make a step longer.
 //
 // PENSTOCK_METAMORPHIC=1500 sim_tests --gtest_filter='Metamorphic.*' draws 1500 pairs of each relation.
 
@@ -40,9 +40,10 @@
 namespace penstock {
 namespace {
 
-/// Pairs of each relation in a plain run: together about a thousand, in a second.
+/// The number of pairs of each relation in a usual run. All relations together have about a thousand pairs,
+/// which take a second.
 constexpr std::size_t kPairs = 80;
-/// Costs are rounded to nanoseconds, so a better configuration may seem longer by this part.
+/// The fraction by which a better configuration may seem longer, because costs are rounded to nanoseconds.
 constexpr double kRounding = 1e-6;
 
 std::size_t pair_count() {
@@ -81,7 +82,7 @@ PredictedStep predicted_step(const Scenario& scenario) {
   return {.step_ns = result->makespan_ns, .peak_bytes = highest_peak_bytes(*result)};
 }
 
-/// Spaces of several models, devices and batches.
+/// The search spaces of several models, devices and batches.
 class Spaces {
  public:
   Spaces() {
@@ -118,7 +119,7 @@ class Spaces {
 
 Workload& work_of(Scenario& scenario) { return std::get<DeviceModel>(scenario.model).work; }
 
-/// Two scenarios of which the second cannot be worse.
+/// Two scenarios. The second one cannot be worse than the first one.
 struct Pair {
   Scenario worse;
   Scenario better;
@@ -126,13 +127,14 @@ struct Pair {
 
 struct Relation {
   std::string_view name;
-  /// Returns the pair of a drawn configuration, or nothing if the relation says nothing about it.
+  /// Returns the pair for a drawn configuration, or nothing if the relation does not apply to it.
   std::function<std::optional<Pair>(const Drawn&)> pair_of;
   bool in_time = true;
   bool in_memory = false;
 };
 
-/// Returns a relation that holds for every configuration. `change` makes it better.
+/// Returns a relation that applies to every configuration. The function `change` makes a configuration
+/// better.
 Relation always_better(std::string_view name, void (*change)(Workload&)) {
   return {.name = name, .pair_of = [change](const Drawn& drawn) -> std::optional<Pair> {
             Pair pair{.worse = drawn.scenario(), .better = drawn.scenario()};
@@ -186,14 +188,15 @@ std::vector<Relation> relations() {
                    Drawn full = drawn;
                    none.configuration.recompute = LayerRecompute::none;
                    full.configuration.recompute = LayerRecompute::full;
-                   // A stage of one layer that holds one microbatch computes all of it again at once.
+                   // A stage with one layer and one microbatch computes all of its activations again at the
+                   // same time, so it saves nothing.
                    if (layers_of_stage(drawn) < 2) return std::nullopt;
                    return Pair{.worse = none.scenario(), .better = full.scenario()};
                  },
                  .in_time = false,
                  .in_memory = true});
-  // Copies that also share gradients or weights hold those of a whole layer while it runs, which may be more
-  // than they save.
+  // Copies that also share gradients or weights hold those of a whole layer while the layer runs. This may be
+  // more than they save.
   all.push_back({.name = "shared optimizer state in memory",
                  .pair_of = [](const Drawn& drawn) -> std::optional<Pair> {
                    if (drawn.configuration.data * drawn.configuration.context == 1) return std::nullopt;
@@ -222,7 +225,8 @@ std::vector<Relation> relations() {
   all.push_back({.name = "half the microbatches in time and memory",
                  .pair_of = [](const Drawn& drawn) -> std::optional<Pair> {
                    const Configuration& of = drawn.configuration;
-                   // The smaller number must keep the pipeline full, and whole groups of interleaved ranks.
+                   // The smaller number must still fill the pipeline and whole groups of interleaved
+                   // schedules.
                    if (of.microbatches % 2 != 0 || of.microbatches / 2 % of.stages != 0) return std::nullopt;
                    Pair pair{.worse = drawn.scenario(), .better = drawn.scenario()};
                    pair.better.batch.global_batch_size = *pair.better.batch.global_batch_size / 2;
@@ -232,7 +236,7 @@ std::vector<Relation> relations() {
   return all;
 }
 
-/// Returns what is wrong with a pair, or an empty text.
+/// Returns a description of the relation that a pair violates, or an empty text.
 std::string violation_of(const Relation& relation, const Drawn& drawn, const Pair& pair) {
   const PredictedStep worse = predicted_step(pair.worse);
   const PredictedStep better = predicted_step(pair.better);
@@ -266,9 +270,10 @@ TEST(Metamorphic, NoPairIsTheWrongWayRound) {
   }
 }
 
-/// With twice the copies, nodes and batch, each device has the same work, and the exchange between copies is
-/// larger. A step then takes as long or longer. If copies already exchange over the network, it takes half as
-/// long again at most: the exchange sends (n - 1) / n of the gradients, and n goes from 2 at least to 4.
+/// With twice the copies, nodes and batch, each device has the same work, but the exchange between copies is
+/// larger. A step then takes at least as long. If copies already exchange over the network, a step takes at
+/// most half as long again. The exchange sends (n - 1) / n of the gradients, and n grows at least from 2 to
+/// 4.
 TEST(Metamorphic, TwiceTheCopiesTakeHardlyLonger) {
   const Spaces spaces;
   std::mt19937_64 random(7);
@@ -278,9 +283,9 @@ TEST(Metamorphic, TwiceTheCopiesTakeHardlyLonger) {
        ++drawn_count) {
     const Drawn drawn = spaces.draw(random);
     const Configuration& of = drawn.configuration;
-    // Copies that are next to each other use NVLink, and more of them may not.
+    // A few adjacent copies may exchange over NVLink, and twice as many may not.
     if (of.data < 2 || of.nodes < 2 || of.order != PlacementOrder::tp_cp_ep_pp_dp) continue;
-    // Experts without copies have no exchange, and would have one with twice the copies.
+    // Experts without copies have no exchange, but they would have one with twice the copies.
     if (of.tensor * of.context * of.data < 2 * of.expert) continue;
     TuneRequest twice = *drawn.request;
     twice.global_batch_size *= 2;
@@ -292,8 +297,8 @@ TEST(Metamorphic, TwiceTheCopiesTakeHardlyLonger) {
     const PredictedStep one = predicted_step(drawn.scenario());
     const PredictedStep two = predicted_step(larger.scenario());
     const double ratio = static_cast<double>(two.step_ns) / static_cast<double>(one.step_ns);
-    // Optimizer states that copies share become smaller, so that a step may be shorter by their update. The
-    // limit has some room for latencies.
+    // Copies share the optimizer state, so each has a smaller part to update. A step may therefore become
+    // shorter. The upper limit leaves some room for latencies.
     if (ratio < 0.95 || ratio > 1.55 || two.peak_bytes > one.peak_bytes) {
       violations.push_back(fmt::format("{}: {:.3f} times as long, {} -> {} bytes", drawn.name(), ratio,
                                        one.peak_bytes, two.peak_bytes));

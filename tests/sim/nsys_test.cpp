@@ -1,7 +1,7 @@
-// Tests that reports of Nsight Systems give what traces of PyTorch's profiler give, and that damaged files
-// are refused. The reports in tests/sim/traces have the actions of the traces beside them: 1F1B on two ranks,
-// each action as two kernels. They have pages of 512 bytes, so that tables have several pages and a name
-// continues on others.
+// Tests that reports of Nsight Systems give the same result as traces of PyTorch's profiler, and that damaged
+// files are refused. The reports in tests/sim/traces have the same actions as the traces in that folder: 1F1B
+// on two ranks, with two kernels for each action. Their pages have 512 bytes. Tables therefore have several
+// pages, and one name continues on another page.
 
 #include "sim/autopsy/trace_formats.hpp"
 
@@ -80,7 +80,7 @@ TEST(NsysReport, SaysWhatIsMissing) {
             "profile -o rank_%q{RANK}");
 }
 
-/// Returns the bytes of an SQLite file that the statements make.
+/// Returns the bytes of the SQLite file that these statements make.
 std::string database_of(const std::string& statements) {
   sqlite3* database = nullptr;
   EXPECT_EQ(sqlite3_open(":memory:", &database), SQLITE_OK);
@@ -95,7 +95,8 @@ std::string database_of(const std::string& statements) {
 }
 
 TEST(NsysReport, ColumnsAreFoundByTheirNames) {
-  // Texts in UTF-16, columns in another order and in capital letters, a table without row numbers.
+  // The report has texts in UTF-16, a table without row numbers, and columns in another order and in capital
+  // letters.
   const auto report = read_nsys(database_of(R"(
       PRAGMA encoding = 'UTF-16';
       CREATE TABLE StringIds (value TEXT, id INTEGER PRIMARY KEY) WITHOUT ROWID;
@@ -119,7 +120,8 @@ TEST(NsysReport, OnlyPlainTablesAreRead) {
 }
 
 TEST(NsysReport, PagesThatRepeatEndTheReading) {
-  // Each interior page gets the next one as all of its children: n pages with 30 children have 30^n rows.
+  // All children of an interior page are the same next page. With 30 children on each of n pages, there would
+  // be 30^n rows.
   std::string bytes = database_of(R"(
       PRAGMA page_size = 512; CREATE TABLE NVTX_EVENTS (start, end);
       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
@@ -166,7 +168,7 @@ TEST(NsysReport, DamagedFilesEnd) {
     const auto cut = read_nsys(bytes.substr(0, size), "rank_0.sqlite");
     EXPECT_FALSE(cut) << size << " bytes";
   }
-  // Each byte with other values, so that lengths, places and page numbers are wrong.
+  // Each byte is replaced by other values, so that lengths, positions and page numbers are wrong.
   for (std::size_t at = 16; at < bytes.size(); at += 3) {
     for (const char value : {'\0', '\x05', '\x7f', '\xff'}) {
       std::string changed = bytes;

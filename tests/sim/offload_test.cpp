@@ -1,5 +1,6 @@
-// Tests OFFLOAD and RELOAD: times, memory, exposed time and causes by hand, what a list may not say, and the
-// pass of `schedule.offload`. engines_test.cpp compares the engines with the reference on random programs.
+// Tests OFFLOAD and RELOAD. Times, memory, exposed time and causes are computed by hand. Other tests check
+// which lists are refused, and the pass of `schedule.offload`. engines_test.cpp compares the engines with the
+// reference on random programs.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,8 @@ Program offloading(const std::string& lists, int microbatches = 2) {
   return *program;
 }
 
-/// F takes 10 and B takes 20, and a microbatch keeps 8 bytes. A copy of them takes 8, and 2 of latency.
+/// Returns the experiment of the program. F takes 10 and B takes 20, and a microbatch stores 8 bytes. Copying
+/// them takes 8, plus a latency of 2.
 Experiment copied(const Program& program, bool duplex = true) {
   CostTable costs = uniform_costs(program, {.forward_ns = 10,
                                             .backward_ns = 20,
@@ -60,7 +62,8 @@ Experiment copied(const Program& program, bool duplex = true) {
           .notes = {}};
 }
 
-/// Returns the starts and ends on rank 0, without RECVs and STEPs. Both engines must find the same.
+/// Returns the starts and ends of actions on rank 0, except RECVs and STEPs. Both engines must find the same
+/// times.
 std::vector<std::string> copies_and_computes(const Experiment& experiment) {
   const auto tape = critical_path(experiment);
   const auto events = event_simulation(experiment);
@@ -101,10 +104,11 @@ TEST(Offload, TheBackwardWaitsForTheReload) {
               ElementsAre("0F0 0..10", "0OFFLOAD0 10..20", "0RELOAD0 20..30", "0B0 30..50", "0F1 50..60",
                           "0B1 60..80"));
   const Result result = *simulate(copied(program), {});
-  EXPECT_EQ(result.ranks[0].exposed_communication_ns, 20 - 10);  // the OFFLOAD is no message of B0
+  EXPECT_EQ(result.ranks[0].exposed_communication_ns, 20 - 10);  // B0 does not wait for the OFFLOAD
 }
 
-// Copies of one direction follow each other. With half duplex, all copies of the rank do.
+// Copies in one direction run one after the other. With half duplex, all copies of the rank run one after the
+// other.
 TEST(Offload, EachDirectionHasItsOwnQueueUnlessItIsHalfDuplex) {
   const Program program =
       offloading(kOneStage + std::string("rank 0: 0F0 0OFFLOAD0 0F1 0RELOAD0 0OFFLOAD1 0RELOAD1 "
@@ -117,7 +121,7 @@ TEST(Offload, EachDirectionHasItsOwnQueueUnlessItIsHalfDuplex) {
                           "0OFFLOAD1 30..40", "0RELOAD1 40..50", "0B0 30..50", "0B1 50..70"));
 }
 
-// The activation is on the device from 0 to 20 and from the start of the RELOAD at 40 on.
+// The activation is on the device from 0 to 20, and again from the start of the RELOAD at 40.
 TEST(Offload, TheActivationIsOffTheDeviceBetweenTheCopies) {
   const Program program =
       offloading(kOneStage + std::string("rank 0: 0F0 0OFFLOAD0 0F1 0B1 0RELOAD0 0F2 0B2 0B0 0STEP\n"), 3);
@@ -150,7 +154,8 @@ TEST(Offload, TheActivationIsHeldUntilItsSendHasEnded) {
   EXPECT_THAT(changes, ElementsAre("0: 8", "10: 16", "50: 8", "175: 0"));
 }
 
-// With I and W, I waits for the RELOAD and releases its part, and W the rest.
+// If the backward pass is split into I and W, I waits for the RELOAD. I releases its part of the activation,
+// and W releases the rest.
 TEST(Offload, ISharesTheReloadWithW) {
   const Program program =
       offloading(kOneStage + std::string("rank 0: 0F0 0OFFLOAD0 0RELOAD0 0I0 0W0 0STEP\n"), 1);
@@ -173,7 +178,7 @@ TEST(Offload, ExplainNamesTheIdleTimeThatAReloadCauses) {
                                                   ChainLink{20, 30, ChainKind::offload, 0, "0RELOAD0"}));
 }
 
-// One character is 10. The RELOAD of 20 to 30 is marked, and the OFFLOAD before it is not.
+// One character means 10. The picture marks the RELOAD from 20 to 30, but not the OFFLOAD before it.
 TEST(Offload, ThePictureMarksTheIdleTimeOfAReload) {
   const Program program =
       offloading(kOneStage + std::string("rank 0: 0F0 0OFFLOAD0 0RELOAD0 0B0 0STEP\n"), 1);

@@ -1,5 +1,6 @@
-// Answers "what did this wait for?" by the rules, one question at a time, and remembers the answers. A start
-// is the latest of its inputs. Its derivative is the mean of the derivatives of the latest inputs.
+// Computes idle time and its causes directly from the rules. Each function finds the inputs for which one
+// action or message waited, and stores the result. The start of an action is the latest of its inputs. The
+// derivative of the start is the mean of the derivatives of the latest inputs.
 
 #include "tests/sim/plain_account.hpp"
 
@@ -36,7 +37,8 @@ Instant later(Instant instant, IdleCause cause, double added, double l) {
   return instant;
 }
 
-/// Returns the latest instant. Instants that are equally late share.
+/// Returns the latest instant. If several instants are equally late, each of them contributes the same part
+/// of the derivative.
 Instant latest(const std::vector<Instant>& inputs) {
   Instant result;
   for (const Instant& input : inputs) result.time = std::max(result.time, input.time);
@@ -150,7 +152,7 @@ class PlainAccount {
     return later(start, IdleCause::variation, real - on_rank, l_);
   }
 
-  /// Returns the instants after which a rank continues at position `p` of its list.
+  /// Returns the instants for which a rank waits before it continues at position `p` of its list.
   std::vector<Instant> clock(std::int32_t p, std::int32_t rank) {
     // A rank reaches all positions of a group of transfers when it reaches the first one.
     const bool is_end = p == flat_.rank_begin[index(rank) + 1];
@@ -181,7 +183,7 @@ class PlainAccount {
     return clock(before, rank);
   }
 
-  /// Returns the instants after which a rank continues behind a group of transfers.
+  /// Returns the instants for which a rank waits before it continues after a group of transfers.
   std::vector<Instant> after_group(std::int32_t first, std::int32_t rank) {
     std::vector<Instant> after;
     bool started_here = false;
@@ -189,7 +191,7 @@ class PlainAccount {
       const FlatOp op = flat_.ops[index(p)];
       if (op != FlatOp::send && op != FlatOp::recv) continue;
       const std::int32_t id = flat_.message[index(p)];
-      // The rank has brought the message to its start, unless it receives an eager one.
+      // The rank itself has reached the start of the message, unless it receives an eager message.
       started_here = started_here || op == FlatOp::send || !flat_.messages[index(id)].eager;
       after.push_back(message_end(id));
     }
@@ -209,7 +211,7 @@ class PlainAccount {
     return ends_[p] = computed(latest(inputs), p);
   }
 
-  /// Returns when the host of the rank has launched the action at a position.
+  /// Returns the instant at which the host of the rank has launched the action at a position.
   Instant launched(std::int32_t p) {
     if (const auto known = launches_.find(p); known != launches_.end()) return known->second;
     const auto is_launched = [&](std::int32_t q) {
@@ -302,7 +304,7 @@ class PlainAccount {
     return later(instant, IdleCause::latency, static_cast<double>(alone_.latency[index(id)]), l_);
   }
 
-  /// Returns true if something waits for the end of a message.
+  /// Returns true if an action or a message waits for the end of this message.
   bool is_awaited(std::int32_t id) const {
     const FlatMessage& message = flat_.messages[index(id)];
     const bool is_barrier = message.recv == kNone && flat_.ops[index(message.first)] == FlatOp::barrier;

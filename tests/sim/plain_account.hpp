@@ -1,5 +1,5 @@
 #pragma once
-// The slow, obvious account of idle time that sim/why is compared with. Linked into tests only.
+// A slow and simple computation of idle time and its causes. Tests compare sim/why with it.
 
 #include <array>
 #include <cstdint>
@@ -15,9 +15,10 @@ namespace penstock {
 /// The time that each cause adds to the makespan, in nanoseconds.
 using PlainShares = std::array<double, kIdleCauses>;
 
-/// Returns the mean of the derivatives of the makespan by l, at the middles of `samples` equal steps, split
-/// by cause. It follows the rules of docs/design/semantics.md from the end of the run backwards, and knows
-/// nothing of the graph of causes. `times` are those of the run. For a few hundred actions.
+/// Returns the mean of the derivatives of the makespan by l, split by cause. The mean is over the middles of
+/// `samples` equal steps. The function follows the rules of docs/design/semantics.md backwards from the end
+/// of the run, and does not use the graph of causes. `times` are those of the run. It is suitable for a few
+/// hundred actions.
 PlainShares plain_shares(const Experiment& experiment, const FlatProgram& flat, const ProgramTimes& times,
                          std::int32_t samples);
 

@@ -1,4 +1,4 @@
-// Tests what a step costs when the copies of a pipeline run the microbatches of a failed rank.
+// Tests the time of a step in which the copies of a pipeline also run the microbatches of a failed rank.
 
 #include <algorithm>
 #include <array>
@@ -88,7 +88,7 @@ TEST(Reroute, MovesTheMicrobatchesOfAFailedRankToItsCopies) {
             "0F1 0F3 0B1 0B3 0REDUCE_GRAD \n"
             "1F0 1F1 1B0 1B1 1F2 1F3 1B2 1B3 \n"
             "\n");
-  // Rank 2 begins at 1 and computes 4 (1 + 2); then rank 1 runs B3.
+  // Rank 2 begins at 1 and computes for 4 (1 + 2). Then rank 1 runs B3.
   EXPECT_EQ(step_of(after_failure(experiment, 3)), 1 + 4 * 3 + 2);
 }
 
@@ -98,9 +98,10 @@ TEST(Reroute, OfOneStageOnTwoRanksTakesTwiceAsLong) {
   EXPECT_EQ(step_of(after_failure(experiment, 0)), 6);
 }
 
-// Three copies of 4 stages with 4 microbatches each: 21 ns, of which each rank is idle for 9. A copy of the
-// failed rank takes 2 more microbatches, of 6 ns. On stage s it begins after s forwards and ends s backwards
-// before the step, so no order takes less than 21, 21, 24 and 27 ns.
+// Three copies of 4 stages with 4 microbatches each take 21 ns, of which each rank is idle for 9 ns. Each of
+// the two other copies of a failed rank then runs 2 more microbatches, which take 6 ns. On stage s, a rank
+// begins after s forwards and ends s backwards before the step ends. So no order takes less than 21, 21, 24
+// and 27 ns.
 TEST(Reroute, FillsBubblesFirst) {
   const Experiment experiment = compute_lists("1f1b", {.stages = 4, .microbatches = 12, .data_parallel = 3});
   EXPECT_EQ(step_of(experiment), (4 + 3) * 3);
@@ -117,8 +118,8 @@ bool hangs(const Experiment& experiment) {
       });
 }
 
-/// Checks the lists after a failure of the rank. One rank may have the work of two, so a step takes at most
-/// twice as long.
+/// Checks the lists after the rank has failed. Another rank may have the work of two ranks, so a step takes
+/// at most twice as long.
 void expect_sound_lists(const Experiment& experiment, std::int32_t rank) {
   SCOPED_TRACE(fmt::format("{}, rank {}", experiment.program.schedule, rank));
   const auto without = rerouted(experiment, rank);
@@ -136,8 +137,8 @@ bool may_lose_a_rank(const Program& program) {
   return program.update == UpdateRule::minibatch && program.schedule != "data-parallel";
 }
 
-// Each rank of each schedule may fail. The lists remain valid, hang under no channel model, and take the same
-// time in the engine and in the slow reference.
+// Tests the failure of each rank, for each schedule. The lists must remain valid and must not hang under any
+// channel model. The engine and the slow reference must find the same time.
 TEST(Reroute, MakesValidListsOfEverySchedule) {
   std::int32_t schedules = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
@@ -186,7 +187,7 @@ TEST(Reroute, ReportsAStepForAFailedRankOfEachStage) {
   EXPECT_EQ(report.longest().step_ns, 15'000'000);
 }
 
-// The copies of a model on named devices are in no program, and are added for the failure.
+// The program of a model on named devices has no copies. They are added for the failure.
 TEST(Reroute, AddsTheCopiesOfAModelOnDevices) {
   const RerouteReport report = report_of(
       "model: {huggingface: llama-3.1-8b, sequence: 4096}\ncluster: {device: h100-sxm, nodes: 1}\n"
@@ -199,8 +200,8 @@ TEST(Reroute, AddsTheCopiesOfAModelOnDevices) {
   }
 }
 
-// The samples and the price of a microbatch on named devices are those of all copies, and the program with
-// all copies has one microbatch for each of them.
+// For a model on named devices, the samples and the price of a microbatch are those of all copies. The
+// program with all copies has one microbatch for each copy instead.
 TEST(Reroute, CountsTheSamplesOfFourCopiesOnce) {
   const std::string text =
       "model: {huggingface: llama-3.1-8b, sequence: 4096}\n"

@@ -1,5 +1,6 @@
-// How far predictions of measured runs can be trusted: parts of a step and the factors that explain an error,
-// intervals, errors of runs that a fit has not seen, and pairs in the right order.
+// Tests the figures that say how accurate predictions of measured runs are. These are the parts of a step
+// with the factors that explain an error, intervals, errors of runs that were not used for a fit, and the
+// order of pairs.
 
 #include "sim/hold/run_accuracy.hpp"
 
@@ -75,7 +76,7 @@ TEST(StepParts, AFactorOfOneExplainsAPredictionWithoutError) {
   }
 }
 
-// A machine with slower products: the factor on products is theirs, and reaches the bubble as well.
+// If a machine has slower products, the factor is that of products. It also applies to the bubble.
 TEST(StepParts, SlowerProductsAreFoundAsAFactorOnProducts) {
   for (const MeasuredRun& run : library_runs_of("mlperf:v5.0").runs) {
     SCOPED_TRACE(run.id);
@@ -117,7 +118,7 @@ MeasuredRuns runs_of(const std::string& rows) {
       .value();
 }
 
-/// Returns a report with these predictions, without looking at the runs' prices.
+/// Returns a report with these predictions. It does not use the prices of the runs.
 RunsReport report_of(const MeasuredRuns& runs, const std::vector<double>& predicted) {
   RunsReport report;
   for (std::size_t i = 0; i < runs.runs.size(); ++i) {
@@ -147,7 +148,8 @@ TEST(StepIntervals, EqualErrorsOfTheOthersCorrectAPrediction) {
   EXPECT_LT(intervals[1]->low, 2 * std::exp(-0.1)) << "its own error is not among the others";
 }
 
-// Three errors of -0.1, 0, 0.1: deviation 0.1, Student's quantile with 2 degrees 2.92.
+// The errors of the three other rows are -0.1, 0 and 0.1. Their standard deviation is 0.1, and Student's
+// quantile for 2 degrees of freedom is 2.92.
 TEST(StepIntervals, WidenWithTheScatterOfTheOthers) {
   const MeasuredRuns runs = runs_of(kFourRows);
   const std::array errors = {0.0, -0.1, 0.0, 0.1};
@@ -239,7 +241,8 @@ TEST(RunPairs, CountTheOrderOfConfigurationsOfOneJob) {
       "e,t,1,llama-3.1-8b,h100,8,1,8,4096,bf16,none,2,1,1f1b,3.00\n");  // another source
   const RunsReport report = report_of(runs, {1, 1, 1.05, 1.2, 2, 3});
   const std::vector<RunPair> pairs = run_pairs(runs, report);
-  // a and c differ by 2 % only. again is the slowest, and predicted to be the fastest.
+  // The runs a and c differ only by 2 %. The run `again` is the slowest, but it is predicted to be the
+  // fastest.
   std::vector<std::string> names;
   for (const RunPair& pair : pairs)
     names.push_back(runs.runs[pair.faster].id + "<" + runs.runs[pair.slower].id +

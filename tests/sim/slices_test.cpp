@@ -1,5 +1,5 @@
-// Tests slices of a microbatch with costs of their own, chunked prefill, and the sizes that the two ends of a
-// message state.
+// Tests slices of a microbatch that have their own costs, and chunked prefill. Also tests that the two ends
+// of a message state the same size.
 
 #include <algorithm>
 #include <cmath>
@@ -57,7 +57,7 @@ std::string error_of(const std::string& text) {
   return experiment ? "" : experiment.error().message;
 }
 
-/// Returns the actions that compute on a rank with their times in ms, such as "0F0 0-1".
+/// Returns the compute actions of a rank with their times in ms, such as "0F0 0-1".
 std::vector<std::string> spans_of(const Result& result, std::int32_t rank) {
   std::vector<std::string> spans;
   for (const Span& span : result.timeline.spans) {
@@ -96,7 +96,7 @@ TEST(SliceCosts, OnOneRankAddUp) {
       7'000'000);
 }
 
-// Figures without a list are those of a microbatch, and a slice has an equal part of them.
+// If a figure is not a list, it belongs to a whole microbatch. Each slice then has an equal part of it.
 TEST(SliceCosts, StandBesideFiguresOfMicrobatches) {
   const Experiment experiment = experiment_in(
       sliced("forward: [{slices: [1 ns, 2 ns]}, {slices: [4 ns, 8 ns]}], backward: 10 ns, kept: "
@@ -117,7 +117,8 @@ TEST(SliceCosts, StandBesideFiguresOfMicrobatches) {
                                  "F 1 4 B 5 kept 20 sent 7", "F 2 8 B 5 kept 20 sent 9"));
 }
 
-// A part of 10 ns / 3 is rounded to the nearest nanosecond. Rounded up, three slices would have 12 ns of 10.
+// A third of 10 ns is rounded to the nearest nanosecond. If it were rounded up, three slices would take 12 ns
+// instead of 10.
 TEST(SliceCosts, PartsAreRoundedToTheNearest) {
   const auto makespan_of = [](std::int32_t slices) {
     return result_of(sliced("forward: 10 ns, backward: 0 ns, step: 0 ns",
@@ -220,7 +221,8 @@ TEST(SliceSizes, ThatDoNotAddUpAreRefused) {
   EXPECT_THAT(slices_of({}, 3, 4, 1, kCausal).error(), HasSubstr("cannot be cut into 4 slices"));
 }
 
-// No cut into as many slices has a shorter longest slice. All cuts of a short sequence are tried.
+// No other cut into the same number of slices has a shorter longest slice. The test tries all cuts of a short
+// sequence.
 TEST(SliceSizes, OfEqualTimeHaveTheShortestLongestSlice) {
   const auto longest = [](const std::vector<std::int64_t>& tokens) {
     double most = 0;
@@ -262,7 +264,8 @@ TEST(ChunkedPrefill, LaterChunksTakeLonger) {
                                  5000 + 1000 + 25000 + 78125, 5000 + 1500 + 25000 + 109375));
 }
 
-// Chunks follow each other through K equal stages. Each waits for the chunk before it, which is shorter:
+// The chunks pass K equal stages one after the other. Each chunk is longer than the one before it, and waits
+// for it:
 //
 //   rank 0  c0-c1--c2---c3----             sum of all + (K - 1) x the longest
 //   rank 1     c0-.c1--.c2---.c3----
@@ -290,7 +293,8 @@ TEST(ChunkedPrefill, TakesTheSumOfTheChunksAndTheLongestOnceForEachLaterStage) {
   }
 }
 
-// The second prompt follows the first one. On one stage, they end at 1 and 2 times the sum.
+// The second prompt follows the first one. On a single stage, the first prompt ends after the sum of its
+// chunks, and the second one after twice this sum.
 TEST(ChunkedPrefill, SaysWhenThePromptsHaveTheirFirstTokens) {
   const std::string text = prefill(kChunks, "stages: 1, microbatches: 2, slice_tokens: 400");
   const Result result = result_of(text);
@@ -323,7 +327,7 @@ TEST(ChunkedPrefill, OfEqualTimesIsQuickerThanOfEqualChunks) {
   EXPECT_LT(result_of(text).makespan_ns, even.makespan_ns * 9 / 10);
 }
 
-// Keys and values of a prompt stay until the run ends; a token sends 2 bytes.
+// Keys and values of a prompt are stored until the run ends. Each token sends 2 bytes.
 TEST(ChunkedPrefill, HoldsKeysAndValues) {
   const Result result = result_of(
       prefill(std::string(kChunks) + ", activation: 2 B, kept: 3 B, weights: 70 B", "stages: 2, slices: 4"));
@@ -364,8 +368,8 @@ std::vector<Ns> forward_times(const Experiment& experiment, std::int32_t count) 
   return times;
 }
 
-// Slices of a model on devices are priced at their own places. Their times rise by equal differences, those
-// of attention, and together they take about as long as the whole sequence.
+// Slices of a model on devices are priced by their positions in the sequence. Because of attention, the times
+// increase by equal differences. All slices together take about as long as the whole sequence.
 TEST(SlicesOnDevices, TakeLongerTheLaterTheyAre) {
   const std::vector<Ns> times =
       forward_times(experiment_in(on_devices("name: seq-1f1b, microbatches: 2, slices: 4")), 8);

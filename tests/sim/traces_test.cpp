@@ -1,5 +1,5 @@
-// Traces of PyTorch's profiler, dumps of Primus, and clocks of several hosts. Traces are made of a
-// prediction, so that their actions and times are known.
+// Tests traces of PyTorch's profiler, dumps of Primus, and clocks of several hosts. The traces are made from
+// predictions, so their actions and times are known.
 
 #include <cstddef>
 #include <cstdint>
@@ -172,7 +172,8 @@ TEST(ProfilerTrace, TakesTheTimesOfKernelsThatRangesLaunched) {
   EXPECT_EQ(trace->rows[0].start_ns, 50'000);
   EXPECT_EQ(trace->rows[0].end_ns, 900'000);
   EXPECT_EQ(trace->rows[1].end_ns, 3'000'000);
-  // 50 .. 450, 460 .. 900 and 1000 .. 3000 compute, and 900 .. 950 is exposed.
+  // The intervals 50 to 450, 460 to 900 and 1000 to 3000 are computation. The communication from 900 to 950
+  // is exposed.
   ASSERT_TRUE(trace->gpu);
   EXPECT_EQ(trace->gpu->window_ns, 2'950'000);
   EXPECT_EQ(trace->gpu->compute_ns, 2'840'000);
@@ -256,7 +257,7 @@ TEST(PrimusDump, SaysWhatIsWrongWithIt) {
 // --- clocks
 // -----------------------------------------------------------------------------------------------------
 
-/// Returns the rows of a timeline whose ranks have clocks of their own.
+/// Returns the rows of a timeline. Each rank has a clock of its own.
 std::vector<RecordedRow> rows_with_clocks(const Timeline& timeline, const std::vector<Ns>& offsets,
                                           double drift = 0) {
   std::vector<RecordedRow> rows;
@@ -280,7 +281,8 @@ TEST(Clocks, OfSeveralHostsArePutTogether) {
   const auto recording = recording_of(rows_with_clocks(result.timeline, {0, kHour, -5'000'000'000}), 0);
   ASSERT_TRUE(recording) << recording.error();
   ASSERT_TRUE(recording->clock_error_ns);
-  // Messages take 100 us both ways, so that the bounds are 200 us apart, and more where none waited.
+  // Messages take 100 us in both directions, so the bounds are at least 200 us apart. They are farther apart
+  // if no message was waited for.
   EXPECT_LE(*recording->clock_error_ns, 1'000'000);
   EXPECT_THAT(recording->notes, ElementsAre(HasSubstr("the clock of rank 1 was 3600."),
                                             HasSubstr("the clock of rank 2 was 5.000 s behind")));
@@ -299,7 +301,7 @@ TEST(Clocks, ThatAgreeAreLeftAsTheyAre) {
 }
 
 TEST(Clocks, ThatDriftGetALineOverTheRecord) {
-  // 40 microbatches of 3 s, and a clock that gains 1 ms a second for each rank.
+  // There are 40 microbatches of 3 s. Clocks gain or lose 1 ms in each second.
   const Result result = *simulate(prepared("model: {stages: {forward: 1 s, backward: 2 s}}\n"
                                            "cluster: {preset: uniform, devices: 3, latency: 1 ms}\n"
                                            "schedule: {name: 1f1b, stages: 3, microbatches: 40}\n"),

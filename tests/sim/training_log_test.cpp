@@ -1,6 +1,6 @@
-// Logs of training runs become rows of measured runs: the four formats of lines, arguments in all spellings,
-// the warm-up, and what a log or a user fails to state. The logs of tests/sim/logs have the form of
-// Megatron-LM's, with invented times.
+// Tests that logs of training runs become rows of measured runs. The tests cover the four formats of lines,
+// all spellings of arguments, the warm-up, and values that a log or a user does not state. The logs in
+// tests/sim/logs have the form of Megatron-LM's logs, but their times are invented.
 
 #include "sim/hold/training_log.hpp"
 
@@ -149,7 +149,7 @@ TEST(TrainingLog, MlperfCountsSamples) {
   EXPECT_NEAR(times.median, (32.0 / 30 + 1) / 2, 1e-9);
 }
 
-// Published for GPT-3 on 10 752 H100: 2 688 sequences of 2 048 tokens a step.
+// The published run of GPT-3 on 10 752 H100 has 2 688 sequences of 2 048 tokens in each step.
 TEST(TrainingLog, MlperfCountsTokensOfGpt3) {
   const TrainingLog log =
       log_of(event("tracked_stats", "{\"train_epoch_timing\": 234.9}", 1'211'105'280) +
@@ -260,7 +260,7 @@ TEST(LoggedRun, MegatronsLogIsARowOfMeasuredRuns) {
   const auto& model = std::get<DeviceModel>(row.scenario.model);
   EXPECT_EQ(model.work.parallel.data, 4);
   EXPECT_FALSE(model.work.parallel.tensor_overlap);
-  // The sizes in the log are those of the model's config.json, but for its name.
+  // The sizes in the log are those of the model's config.json. Only the name differs.
   const auto known = read_text_file(source_path("scenarios/library/models/llama-3.1-8b.json"), "");
   const auto same = parse_measured_runs(
       logged_runs_csv(

@@ -1,6 +1,6 @@
-// Tests transfers that a rank posts together, because channels are batched or lists state groups: times by
-// hand, the place of RECVs in the lists of rules, and hangs. engines_test.cpp compares the engines with the
-// reference on such programs.
+// Tests transfers that a rank posts together, either because channels are batched or because lists state
+// groups. Times are computed by hand. Other tests are about the positions of RECVs in the lists of rules, and
+// about hangs. engines_test.cpp compares the engines with the reference on such programs.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,7 +41,8 @@ Program program_of_text(const std::string& lists) {
   return *program;
 }
 
-/// F takes 10 and B takes 20. A message holds its channel for 5 and travels for `latency` more.
+/// Returns the experiment of the program. F takes 10 and B takes 20. A message occupies its channel for 5 and
+/// then takes a latency of `latency`.
 Experiment experiment(const Program& program, const ChannelOptions& channels, Ns latency) {
   CostTable costs = uniform_costs(program, {.forward_ns = 10, .backward_ns = 20});
   for (EdgeCost& edge : costs.edges) edge = {.activation = 5, .gradient = 5};
@@ -62,7 +63,7 @@ std::vector<std::string> spans_of(const Timeline& timeline) {
 }
 
 // Rank 0 posts 0SEND_F1 and 0RECV_B0 at 25, when 0F1 has ended. Rank 1 posts 1SEND_B0 and 1RECV_F1 at 45,
-// when 1B0 has ended. So 0SEND_F1 starts at 45, although its receiver could compute without it.
+// when 1B0 has ended. So 0SEND_F1 starts only at 45, although rank 1 does not need it to compute 1B0.
 //
 //   rank 0  F0|SEND_F0|F1 (SEND_F1, RECV_B0)...............      B0====
 //   rank 1    |RECV_F0|F0- B0====(SEND_B0, RECV_F1)              F1--
@@ -84,7 +85,7 @@ TEST(TransferGroups, StartWhenBothRanksHaveReachedThem) {
   }
 }
 
-// The messages from rank 0 to rank 1 follow each other, and the gradient passes beside them.
+// The messages from rank 0 to rank 1 are sent one after the other. The gradient is sent at the same time.
 TEST(TransferGroups, MessagesFromOneRankToAnotherFollowEachOther) {
   const Program program =
       program_of_text("rank 0: 0F0 0F1 0SEND_F0 0SEND_F1 0STEP\nrank 1: 1RECV_F0 1RECV_F1 1F0 1F1 1STEP\n");
@@ -94,8 +95,8 @@ TEST(TransferGroups, MessagesFromOneRankToAnotherFollowEachOther) {
                                                            "0SEND_F1 25..31", "1F0 31..41", "1F1 41..51"}));
 }
 
-// 64 MB at 25 GB/s take 2.56 ms. In the steady state a microbatch takes two groups of two messages, one in
-// each direction. The figures were computed by hand and by another simulator.
+// 64 MB at 25 GB/s take 2.56 ms. In the steady state, each microbatch needs two groups with two messages
+// each, one in each direction. The figures were computed by hand and by another simulator.
 TEST(TransferGroups, ATextbook1F1BTakesAsLongAsByHand) {
   const ChannelOptions channels = kBatched;
   const Program program = *lower(*generate("1f1b", {.stages = 8, .microbatches = 32}), channels);
@@ -108,7 +109,7 @@ TEST(TransferGroups, ATextbook1F1BTakesAsLongAsByHand) {
   EXPECT_EQ(makespan_ns(made), 1'362'000'000);
 }
 
-// Each rank sends before it receives. With single messages both wait for each other.
+// Each rank sends before it receives. If the messages were single, the two ranks would wait for each other.
 TEST(TransferGroups, TheOrderInsideAGroupCannotHang) {
   const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
@@ -119,9 +120,9 @@ TEST(TransferGroups, TheOrderInsideAGroupCannotHang) {
   }
 }
 
-// Rank 0 waits for the gradient of microbatch 0 together with its SEND of microbatch 1. Rank 1 receives
-// microbatch 1 only after it has sent that gradient, but it computes the gradient after it needs
-// microbatch 1.
+// Rank 0 waits for its SEND of microbatch 1 together with the gradient of microbatch 0. Rank 1 receives
+// microbatch 1 only after it has sent this gradient, but it needs microbatch 1 before it computes this
+// gradient.
 TEST(TransferGroups, AHangNamesTheMembersForWhichARankWaits) {
   const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0 0RECV_B1 0B1 0STEP\n"
@@ -138,7 +139,7 @@ TEST(TransferGroups, AHangNamesTheMembersForWhichARankWaits) {
             "  rank 0, position 4: 0SEND_F1 waits for 0SEND_F0 on rank 0, position 1");
 }
 
-// The collective is reached with the group, and does not divide it: 0SEND_F0 and 0RECV_B0 start together.
+// The collective does not divide the group, so 0SEND_F0 and 0RECV_B0 start together.
 TEST(TransferGroups, ACollectiveDoesNotDivideAGroup) {
   const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0REDUCE_GRAD 0RECV_B0 0B0 0STEP\n"
@@ -150,7 +151,7 @@ TEST(TransferGroups, ACollectiveDoesNotDivideAGroup) {
                                       "1SEND_B0 10..16", "1F0 16..26"}));
 }
 
-// L is a launch of 4: F0, the group and B0 of rank 0 are launched at 4, 8 and 12.
+// A launch takes 4. The launches of F0, the group and B0 on rank 0 therefore end at 4, 8 and 12.
 TEST(TransferGroups, AreLaunchedOnce) {
   const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0SEND_F1 0RECV_B0 0B0 0STEP\nrank 1: 1RECV_F0 1RECV_F1 1SEND_B0 1F0 1STEP\n");
@@ -162,8 +163,8 @@ TEST(TransferGroups, AreLaunchedOnce) {
   EXPECT_EQ(spans_of(*event_simulation(launching)), expected);
 }
 
-/// Returns the RECVs that are not directly before the group of compute actions that needs them. Other RECVs
-/// of the same group may be between.
+/// Returns the RECVs that are not directly before the compute actions that need them. Other RECVs for the
+/// same compute actions may be in between.
 std::size_t early_receives(const Program& program) {
   std::size_t early = 0;
   for (const std::vector<Action>& list : program.ranks) {
@@ -180,8 +181,8 @@ std::size_t early_receives(const Program& program) {
   return early;
 }
 
-// All ranks run an F and then a B at the same time, so they post their messages after the B. On free links no
-// rank then waits for a message longer than with messages ahead.
+// All ranks run an F and then a B at the same time, and post their messages after the B. If links take no
+// time, no rank waits longer than if its messages were issued ahead.
 TEST(TransferGroups, InterleavedPostsItsMessagesAroundAnFAndABAsMegatronDoes) {
   const Program program = *generate("interleaved", {.stages = 4, .microbatches = 16, .virtual_stages = 2});
   Experiment made = uniform_experiment("interleaved", {.stages = 4, .microbatches = 16, .virtual_stages = 2},
@@ -214,7 +215,8 @@ TEST(TransferGroups, ListsOfRulesReceiveDirectlyBeforeTheConsumerAndNeverHang) {
   }
 }
 
-// The lists of a 1F1B with two ranks. As single messages they hang with one queue for each pair of ranks.
+// These are lists of 1F1B with two ranks. If their messages were single, the lists would hang with one queue
+// for each pair of ranks.
 TEST(TransferGroups, AStatedGroupIsOneEntryOfItsQueues) {
   const Program single = program_of_text(
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
@@ -232,8 +234,8 @@ TEST(TransferGroups, AStatedGroupIsOneEntryOfItsQueues) {
   }
 }
 
-// Rank 0 posts its group at 20 and goes on with F2 at once. The messages start at 45, when rank 1 posts its
-// group, and B0 waits for its own RECV until 50. If rank 0 waits at its group, F2 starts at 50.
+// Rank 0 posts its group at 20 and starts F2 at once. The messages start at 45, when rank 1 posts its group,
+// and B0 waits for its own RECV until 50. If rank 0 waits at its group, F2 starts at 50.
 //
 //   GROUP_NOWAIT   rank 0  F0--F1--F2--........B0======            1 character = 2.5
 //   GROUP          rank 0  F0--F1--............F2--B0======
@@ -270,7 +272,7 @@ TEST(TransferGroups, ARankGoesOnAtOnceAtAGroupForWhichItDoesNotWait) {
                                             "0SEND_F1 45..50", "0F2 50..60",      "0SEND_F2 60..65",
                                             "0B0 60..80",      "0B1 85..105",     "0B2 115..135"};
   EXPECT_EQ(spans_of_rank_0(experiment(program_of("GROUP"), {}, 0)), waiting);
-  // A rank that waits for all its transfers waits for these as well.
+  // A rank that waits for all its transfers also waits for the transfers of such groups.
   Experiment blocked = experiment(goes_on, {.blocking = Blocking::batched}, 0);
   EXPECT_EQ(spans_of_rank_0(blocked)[4], "0F2 50..60");
 }
@@ -312,7 +314,8 @@ TEST(TransferGroups, MegatronOrdersItsSingleMessagesByTheParityOfTheRank) {
   EXPECT_FALSE(find_hang(posted, {}, uniform_costs(posted, {.forward_ns = 1, .backward_ns = 2})));
 }
 
-// With two ranks both neighbours are one rank. Messages between two ranks keep their order, which both know.
+// With two ranks, both neighbours of a rank are the same rank. The messages between the two ranks keep their
+// order, which both ranks know.
 TEST(TransferGroups, SingleMessagesBetweenTwoRanksDoNotOvertake) {
   for (const char* schedule : {"1f1b", "interleaved", "zbv-zero-bubble"}) {
     const Program program = *lower(*generate(schedule, {.stages = 2, .microbatches = 4}), kBatched);
@@ -323,7 +326,7 @@ TEST(TransferGroups, SingleMessagesBetweenTwoRanksDoNotOvertake) {
   }
 }
 
-// Both forms of a list with groups take as long as batched transfers without stated groups.
+// Both forms of a list with groups take as long as batched transfers without groups in the list.
 TEST(TransferGroups, ATextbook1F1BWithStatedGroupsTakesAsLong) {
   const Program program = *lower(*generate("1f1b", {.stages = 8, .microbatches = 32}), kBatched);
   CostTable costs = uniform_costs(program, {.forward_ns = 10'000'000, .backward_ns = 20'000'000});

@@ -1,5 +1,5 @@
-// Tests of the accuracy that `tune` states for its answer: the ratio error of measured pairs and the nearest
-// measured run.
+// Tests the accuracy that `tune` states for its answer: the error of the ratio of two measured runs, and the
+// nearest measured run.
 
 #include <cmath>
 #include <cstddef>
@@ -26,7 +26,8 @@
 namespace penstock {
 namespace {
 
-/// A report with one candidate on `nodes` nodes of eight devices. The accuracy depends on nothing else.
+/// Returns a report with one candidate on `nodes` nodes of eight devices. The accuracy depends on nothing
+/// else.
 TuneReport report_on(std::int32_t nodes) {
   TunedConfiguration best;
   best.configuration.nodes = nodes;
@@ -82,16 +83,15 @@ TEST(NearestRun, HasCudaGraphsIfThePredictionAssumesThem) {
   EXPECT_THAT(nearest_text(without), testing::HasSubstr("no CUDA graphs and so a host_layer of 8.8 ms: "));
 }
 
-/// The pairs of all rows one by one. Rows that a reader cannot tell apart except by their seconds are
-/// repeats.
+/// Returns the spread of the pairs, computed row by row. Rows that differ only in their seconds are repeats.
 PairSpread slow_spread(bool experts) {
   MeasuredRuns runs = all_library_runs();
   std::erase_if(runs.runs, [&](const MeasuredRun& run) {
     return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value() != experts;
   });
   const RunsReport report = predict_runs(runs, nullptr, nullptr).value();
-  // The predicted step, the schedule and the recomputed parts tell configurations of one job apart. Their
-  // errors are averaged over repeats.
+  // Configurations of one job differ in the predicted step, the schedule or the recomputed parts. The errors
+  // of repeats are averaged.
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t>,
            std::map<std::pair<double, std::string>, std::vector<double>>>
       jobs;

@@ -1,5 +1,5 @@
 #pragma once
-// Requests of searches for configurations in tests.
+// Makes requests for searches of configurations, for tests.
 
 #include <cstdint>
 #include <string_view>
@@ -38,7 +38,7 @@ inline TuneRequest tune_request(std::string_view scenario, std::int64_t global_b
 inline Result simulated_configuration(const TuneRequest& request, const Configuration& configuration) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
-  // The failure contains the message. The exception of value() would not.
+  // The exception of value() does not contain the message, so the test reports the message itself.
   return simulate_scenario(scenario_of(request, configuration), options)
       .map_error([](const UserError& error) {
         ADD_FAILURE() << error.message;
@@ -47,7 +47,8 @@ inline Result simulated_configuration(const TuneRequest& request, const Configur
       .value();
 }
 
-/// Simulates a configuration that a search has found, with the numbers of layers that it has found.
+/// Simulates a configuration that a search has found, with the number of layers of each stage from the
+/// search.
 inline Result simulated_configuration(const TuneRequest& request, const TunedConfiguration& tuned) {
   return simulated_configuration(with_layers(request, tuned.configuration, tuned.layers),
                                  tuned.configuration);

@@ -152,11 +152,11 @@ TEST(Tuning, QuickBoundsAreNeverAboveTheBoundsOfPrices) {
       if (5 * level->peak_bytes > 4 * exact.peak_bytes) ++level_tight;
     }
   }
-  // Level layers that do not fit at all stay level, so nearly all of their bounds are close.
+  // If no level layers fit, they stay level, so nearly all of their bounds are close.
   EXPECT_GT(level_ones, 100U);
   EXPECT_GT(level_tight, level_ones / 10 * 9);
   EXPECT_GT(compared, 1000U);
-  // Bounds that rule out nothing would be of no use.
+  // The bounds must be close enough to exclude configurations.
   EXPECT_GT(tight, compared / 2);
 }
 
@@ -256,7 +256,7 @@ TEST(Tuning, NoTwoCandidatesAreTheSame) {
           << j << " " << i;
     }
   }
-  // A value of a listed twin refers to the candidate that stands for it.
+  // The value of a listed twin refers to the candidate that represents the twin.
   for (const ChoiceCost& choice : report->choices) {
     EXPECT_LT(choice.best.value_or(0), report->candidates.size()) << choice.choice << " " << choice.value;
   }
@@ -274,7 +274,7 @@ TEST(Tuning, SelectiveRecomputationIsListedOnlyIfNoneIsNot) {
     ASSERT_TRUE(space) << space.error();
     EXPECT_EQ(tuning_space(both), space);
     EXPECT_EQ(tuning_space(selective)->size(), space->size());
-    // The two may count as one only while they have the same price.
+    // The two configurations may count as one only if they have the same price.
     ConfigurationPrices prices(none);
     ProgramLibrary programs(none);
     for (Configuration of : *space) {
@@ -311,7 +311,7 @@ TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
   }
 }
 
-/// In deep pipelines with many microbatches, bounds exclude most ranks.
+/// Bounds exclude most ranks of deep pipelines with many microbatches.
 TEST(Tuning, PeaksOfDeepPipelinesAreThoseOfSimulate) {
   TuneRequest request = tune_request(
       "model: {huggingface: llama-3.1-405b.json, sequence: 8192, layers: 30}\n"
@@ -432,8 +432,8 @@ TEST(Tuning, PruningChangesNothingWhereLittleOrNothingFits) {
   }
 }
 
-/// Exact figures are close to their bounds. So the first of a round rule out most of the others, which must
-/// not be timed beside them.
+/// The exact figures are close to their bounds. The first configurations of a round therefore exclude most
+/// others. Those must not be timed at the same time.
 TEST(Tuning, FewConfigurationsAreTimedWhereBoundsAreClose) {
   TuneRequest request = tune_request(R"(
 model: {huggingface: ../../../scenarios/library/models/llama-3.1-8b.json, sequence: 8192}
@@ -447,7 +447,8 @@ cluster: {device: h100-sxm, nodes: 2}
   EXPECT_LT(report->evaluated, 800U);
 }
 
-/// A long order gets no passes, because they would be too few for a search. A short one gets the default.
+/// The search of a long order gets no passes, because there would be too few of them. A short order gets the
+/// default number.
 TEST(Tuning, LongOrdersAreNotSearched) {
   const TuneRequest request = tune_request(kTunedLlama, 16);
   const auto passes = [&](std::int32_t microbatches) {
@@ -492,7 +493,8 @@ TEST(Tuning, TheBestIsTheFastestThatFits) {
   }
 }
 
-// Plain data parallelism was measured 11 % faster than chunks of one layer on 2 stages were once predicted.
+// In the measurement, plain data parallelism was 11 % faster than an earlier prediction for chunks of one
+// layer on 2 stages.
 TEST(Tuning, AModelThatFitsOnOneDeviceNeedsNeitherChunksNorARing) {
   TuneRequest request = tune_request(R"(
 model: {huggingface: ../../../scenarios/library/models/llama-3.1-8b.json, sequence: 8192}
@@ -556,7 +558,7 @@ TEST(Tuning, ASearchThatIsStoppedAtAnyMomentReportsWhatSimulateSays) {
   request.schedules = {"1f1b", "zb-v"};
   int reported = 0;
   for (int most = 1; most < 100'000; most = 2 * most) {
-    // Shared, because work may continue after the search has ended.
+    // The counter is shared, because work may continue after the search has ended.
     const auto asked = std::make_shared<std::atomic<int>>(0);
     TuneOptions options{.top = 3, .prune = false};
     options.stopped = [asked, most] { return ++*asked > most; };
@@ -608,8 +610,8 @@ TEST(AgainstBest, SaysWhatEachChoiceOfARunCosts) {
     EXPECT_LE(row.best_ns, row.step_ns) << row.id;
     EXPECT_FALSE(row.best_differs.empty()) << row.id;
     EXPECT_FALSE(row.values.empty());
-    // The best configuration with one value of the run is between the best of all and the run, which has all
-    // of its values.
+    // The best configuration with one value of the run is at least as fast as the run, and at most as fast as
+    // the best of all.
     for (const ChosenValue& value : row.values) {
       ASSERT_TRUE(value.longer) << value.choice;
       EXPECT_GE(*value.longer, 0) << value.choice;
@@ -643,8 +645,8 @@ TEST(AgainstBest, RunsWithAnotherExchangeOfExpertsAreAnotherQuestion) {
 
 // --- the scenario -----------------------------------------------------------------------------------------
 
-/// If the scenario has several iterations, the figures are those of one iteration, and written scenarios have
-/// one.
+/// If the scenario has several iterations, the figures are those of one iteration. Written scenarios have one
+/// iteration.
 TEST(Tuning, AStepIsOneIteration) {
   TuneRequest request = tune_request(kTunedLlama, 16);
   request.choices.stages = {1, 2};

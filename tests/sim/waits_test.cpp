@@ -1,5 +1,6 @@
-// Tests the WAITs of a list: times and hangs by hand, memory, PyTorch's CSV, and what a list may not say.
-// engines_test.cpp compares the engines with the reference on random programs with WAITs.
+// Tests the WAITs of a list. Times and hangs are computed by hand. Other tests are about memory, PyTorch's
+// CSV, and lists that are refused. engines_test.cpp compares the engines with the reference on random
+// programs with WAITs.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +44,8 @@ Program listed(const std::string& text, int microbatches = 2) {
 constexpr const char* kTwoStages = "stage 0: rank 0\nstage 1: rank 1\n";
 constexpr const char* kRankOne = "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n";
 
-/// F takes 10 and B takes 20. A message holds its channel for 5 and travels for 1 more.
+/// Returns the experiment of the program. F takes 10 and B takes 20. A message occupies its channel for 5 and
+/// has a latency of 1.
 Experiment experiment(const Program& program) {
   CostTable costs = uniform_costs(program, {.forward_ns = 10, .backward_ns = 20, .gradients = 30});
   for (EdgeCost& edge : costs.edges) edge = {.activation = 5, .gradient = 5};
@@ -55,7 +57,8 @@ Experiment experiment(const Program& program) {
           .notes = {}};
 }
 
-/// Returns the starts and ends on rank 0, without RECVs and STEPs. Both engines must find the same.
+/// Returns the starts and ends of actions on rank 0, except RECVs and STEPs. Both engines must find the same
+/// times.
 std::vector<std::string> spans_of_rank_0(const Experiment& experiment) {
   const auto tape = critical_path(experiment);
   const auto events = event_simulation(experiment);
@@ -91,8 +94,8 @@ TEST(Waits, TheRankGoesOnWhenTheMessageHasArrived) {
                                    "0SEND_F1 26..32", "0B0 52..72", "0B1 82..102"));
 }
 
-// PyTorch places the WAIT behind the backward of the microbatch. The message has arrived long before, so the
-// WAIT changes no time.
+// PyTorch places the WAIT after the backward of the microbatch. The message has arrived long before, so the
+// WAIT does not change any time.
 TEST(Waits, BehindTheBackwardChangeNoTime) {
   const Program program = listed(
       kTwoStages +
@@ -105,19 +108,21 @@ TEST(Waits, BehindTheBackwardChangeNoTime) {
                            "0WAIT_SEND_F0 72..72", "0B1 82..102", "0WAIT_SEND_F1 102..102"));
 }
 
-// Idle time before an action is exposed communication while the message of a WAIT before it is under way.
+// Idle time before an action counts as exposed communication while the message of an earlier WAIT is under
+// way.
 TEST(Waits, TheirMessagesAreExposed) {
   const Program program = listed(
       kTwoStages +
       std::string("rank 0: 0F0 0SEND_F0 0WAIT_SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n") +
       kRankOne);
   const Result result = *simulate(experiment(program), {});
-  // 6 of 0SEND_F0, and 6 each of 1SEND_B0 and 1SEND_B1.
+  // 0SEND_F0, 1SEND_B0 and 1SEND_B1 contribute 6 each.
   EXPECT_EQ(result.ranks[0].exposed_communication_ns, 18);
 }
 
-// Two replicas reduce stage 1 while they compute on with stage 0. The WAIT stands in front of the next
-// reduction, where PyTorch places it. A reduction of 30 bytes takes 2 steps of 15 bytes and 1 of latency: 32.
+// Two replicas reduce the gradients of stage 1 while they compute stage 0. The WAIT is in front of the next
+// reduction, where PyTorch places it. The reduction of 30 bytes has 2 steps, each with 15 bytes and a latency
+// of 1, so it takes 32.
 //
 //   rank 0   1B1====|0B0====|0B1====|         0REDUCE_GRAD ...
 //   ring            |1REDUCE_GRAD------------|
@@ -138,9 +143,9 @@ TEST(Waits, AReductionRunsBesideTheNextStageAndTheWaitEndsWithIt) {
                                    "0WAIT_REDUCE_GRAD 144..144"));
 }
 
-// Stage 0 feeds stages 1 and 2, and stage 2 feeds stage 3. Rank 1 runs stages 1 and 3, and all of stage 3
-// first. Each queue has room for one message, so 0SEND_F1 waits for 1F0. This needs 0F2, which stands behind
-// the WAIT.
+// Stage 0 sends to stages 1 and 2, and stage 2 sends to stage 3. Rank 1 runs stages 1 and 3, and all of stage
+// 3 first. Each queue has room for one message, so 0SEND_F1 waits for 1F0. In the end, 1F0 needs 0F2, which
+// comes after the WAIT.
 //
 //   0WAIT_SEND_F1 > 0SEND_F1 > 1RECV_F1 > 1F0 > 3F2 > 2SEND_F2 > 2F2 > 0SEND_F2>2 > 0WAIT_SEND_F1
 TEST(Waits, AWaitThatNeedsALaterActionOfItsRankHangs) {
@@ -169,8 +174,8 @@ TEST(Waits, AWaitThatNeedsALaterActionOfItsRankHangs) {
   EXPECT_FALSE(event_simulation(hangs));
 }
 
-// A send buffer of 5 bytes is held from the end of F. Without WAITs, that of F0 is free before that of F1 is
-// held. PyTorch's WAIT behind B0 holds both.
+// A send buffer has 5 bytes and is held from the end of F. Without WAITs, the buffer of F0 is released before
+// that of F1 is needed. With PyTorch's WAIT after B0, both are held at the same time.
 TEST(Waits, ASentTensorIsHeldUntilItsWait) {
   const auto peak_of_send_buffers = [](const std::string& list) {
     Experiment made = experiment(listed(kTwoStages + ("rank 0: " + list) + kRankOne));
@@ -185,8 +190,8 @@ TEST(Waits, ASentTensorIsHeldUntilItsWait) {
 }
 
 // With sharding 2, a rank holds 30 bytes of gradients of a stage until they are reduced, and then half of
-// them. The reduction of stage 1 ends while rank 0 recomputes. With the WAIT, its buffer is held while B0
-// fills that of stage 0.
+// them. The reduction of stage 1 ends while rank 0 recomputes. With the WAIT, its buffer is held longer,
+// while B0 fills the buffer of stage 0.
 //
 //   rank 0   1B1==|0R0~~~~~~~~~~~|0B0==   WAIT
 //   stage 1  30   |.32 ns.| 15              without the WAIT; stage 0 adds 30 in B0
@@ -220,7 +225,7 @@ TEST(Waits, ATextAndAFileOfPyTorchReadBackAsThemselves) {
   EXPECT_THAT(to_pytorch_csv(*program, CsvDialect::torch_2_5).error(), HasSubstr("0WAIT_SEND_F0"));
 }
 
-// A compute program may have WAITs for the SENDs that lower() adds.
+// A compute program may have WAITs for SENDs that only lower() adds.
 TEST(Waits, LoweringKeepsThem) {
   const Program compute =
       listed(kTwoStages +

@@ -1,6 +1,6 @@
-// Explanations of idle time. A table of scenarios has its bill worked out by hand. On random programs the
-// parts of each interval must add up, the graph of causes must give the engine's times again, and the account
-// must equal a slow evaluation of its definition that knows nothing of the graph.
+// Tests explanations of idle time. The bills of a table of scenarios were computed by hand. For random
+// programs, the parts of each interval must add up, and the graph of causes must give the same times as the
+// engine. The account must equal a slow computation of its definition that does not use the graph.
 
 #include <algorithm>
 #include <array>
@@ -224,7 +224,7 @@ TEST(Why, ATextSaysWhyImbalanceMakesAWaitShorter) {
               testing::HasSubstr("a negative time makes the waits of a rank shorter"));
 }
 
-// Without sizes the memory is not known, so levers of the order say nothing of it.
+// Without sizes the memory is not known. Levers that change the order then have no figures for memory.
 TEST(Why, LeversOfTheOrderSayNothingOfUnknownMemory) {
   Explanation why;
   why.ranks = 1;
@@ -315,8 +315,8 @@ void expect_exact_sums(const Explanation& why) {
   EXPECT_EQ(why.idle_ns(), all);
 }
 
-/// Returns the lines of a bill that are not 0. Messages of a result have their links to themselves, because
-/// the result does not say how links are shared.
+/// Returns the lines of a bill that are not 0. A result does not say how links are shared, so the line for
+/// shared links is added to the line for bandwidth.
 std::map<std::string, Ns> lines_of(const Explanation& why) {
   std::map<std::string, Ns> lines;
   for (const BillLine& line : why.bill) {
@@ -327,7 +327,7 @@ std::map<std::string, Ns> lines_of(const Explanation& why) {
 
 TEST(WhyResult, ThePredictionOfAFileIsExplainedAsItsScenario) {
   for (const BillCase& one : bill_cases()) {
-    // A result does not say what launches cost.
+    // A result does not contain the costs of launches.
     if (one.name == "launches" || one.name == "shared_links") continue;
     const Experiment experiment = prepared(one.scenario);
     const auto read =
@@ -399,12 +399,12 @@ TEST(WhyMemoryLimit, CostsTheDifferenceOfTheBestOrdersWithAndWithoutIt) {
   // With 8 MB rank 1 must run W before its next F:
   //   rank 0   F0 F1 .  I0 W0 F2 I1 W1 F3 I2 W2 .  I3 W3         14 ms
   //   rank 1      F0 I0 W0 F1 I1 W1 F2 I2 W2 F3 I3 W3
-  // With more, I3 of rank 1 runs earlier, and rank 1 needs only the 1 + 12 ms of its own work.
+  // With more memory, I3 of rank 1 runs earlier, and rank 1 takes only 1 ms plus the 12 ms of its own work.
   const MemoryLimitCost unlimited = memory_limit_cost_of(two_ranks(""));
   EXPECT_EQ(unlimited.within_ns, 14'000'000);
   EXPECT_EQ(unlimited.with_all_ns, 13'000'000);
   EXPECT_EQ(unlimited.cost_ns(), 1'000'000);
-  // Devices of 16 MB have no room for more on rank 0, but for one more activation on rank 1.
+  // On devices of 16 MB, rank 0 has no room for another activation, but rank 1 has room for one.
   EXPECT_LE(memory_limit_cost_of(two_ranks(", memory: 16 MB")).cost_ns(), 1'000'000);
 }
 
@@ -434,8 +434,8 @@ Cluster shared_links(std::int32_t ranks, Ns latency_inside_ns, Ns latency_betwee
       .value();
 }
 
-/// A random program, in one of four cases with WAITs, in one of three with hosts that launch, and in one of
-/// three on links that several messages share.
+/// Returns a random program. One in four has WAITs, and one in five has OFFLOADs. One in three has hosts that
+/// launch, and one in three has links that several messages share.
 Experiment random_run(std::uint32_t seed) {
   Experiment experiment = random_experiment(seed);
   if (seed % 4 == 0) add_waits(experiment.program, seed);
@@ -450,7 +450,8 @@ Experiment random_run(std::uint32_t seed) {
   return experiment;
 }
 
-/// PENSTOCK_PROGRAMS=20000 takes as many.
+/// Returns the number of random programs. It is the value of PENSTOCK_PROGRAMS, or `without` if the variable
+/// is not set.
 std::uint32_t number_of_programs(std::uint32_t without) {
   const char* const given = std::getenv("PENSTOCK_PROGRAMS");
   return given == nullptr ? without : static_cast<std::uint32_t>(std::stoul(given));
@@ -475,7 +476,7 @@ void expect_whole_chains(const Explanation& why) {
   }
 }
 
-/// Expects that the graph gives the times of the engine again, and that all sums are exact. Returns false if
+/// Expects that the graph gives the same times as the engine, and that all sums are exact. Returns false if
 /// the program hangs.
 bool expect_explained(const Experiment& experiment) {
   const auto ran = run_engine(experiment, Engine::automatic);
@@ -551,8 +552,8 @@ TEST(WhyRandom, AllPartsAddUpForEveryGenerator) {
   }
 }
 
-/// A random schedule of the table with a random shape, under random rules of channels, in one of three cases
-/// on links that several messages share. Returns nothing if the schedule does not take the shape.
+/// Returns a random schedule of the table with a random shape and random channel options. One in three has
+/// links that several messages share. Returns nothing if the schedule does not accept the shape.
 std::optional<Experiment> random_schedule_run(std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t count) { return static_cast<std::int32_t>(random() % count); };
@@ -585,11 +586,11 @@ TEST(WhyRandom, AllPartsAddUpForRandomShapesOfAllSchedules) {
     if (expect_explained(*experiment)) ++explained_runs;
     if (testing::Test::HasFailure()) return;
   }
-  // The others hang: blocking channels and full channels leave few schedules alive.
+  // The other programs hang. With blocking or full channels, many schedules hang.
   EXPECT_GT(explained_runs, tried / 2);
 }
 
-/// Returns the time that each cause adds to the makespan, from the account.
+/// Returns the time that each cause adds to the makespan, as computed from the account.
 PlainShares shares_of(const CausedRun& run) {
   const Account account = account_of(run.graph, run.flat, run.costs, 64);
   PlainShares shares{};
@@ -616,7 +617,7 @@ TEST(WhyRandom, TheSharesAreThoseOfTheDefinition) {
     const PlainShares plain = plain_shares(experiment, ran->flat, ran->times, kSamples);
     const PlainShares fast = shares_of(*caused_run(experiment));
     for (std::size_t c = 0; c < kIdleCauses; ++c) {
-      // The plain mean is off by up to a step wherever the binding chain changes.
+      // The plain mean may differ by up to one step at each change of the chain of causes.
       const double tolerance = 4 * static_cast<double>(last_end(ran->times)) / kSamples;
       EXPECT_NEAR(plain[c], fast[c], tolerance) << to_text(static_cast<IdleCause>(c));
     }
@@ -624,7 +625,7 @@ TEST(WhyRandom, TheSharesAreThoseOfTheDefinition) {
   }
 }
 
-/// Pairs of a cause's share of the makespan and of the gain from removing the cause, both as parts of the
+/// For each cause, its share of the makespan and the gain from removing it, both as fractions of the
 /// makespan.
 struct SharesAndGains {
   std::vector<double> shares;
@@ -667,8 +668,9 @@ struct SharesAndGains {
   }
 };
 
-// The share of a cause is no prediction of what its removal gains, but a user who removes the largest share
-// first must not be misled: shares and gains have the same sign, and large shares are large gains.
+// The share of a cause does not predict the gain from removing the cause. But a user who removes the largest
+// share first must not be misled. Shares and gains must have the same sign, and large shares must be large
+// gains.
 TEST(WhyRandom, SharesHaveTheSignAndTheOrderOfWhatIf) {
   SharesAndGains all;
   std::uint32_t explained_runs = 0;

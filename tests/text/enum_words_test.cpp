@@ -1,4 +1,4 @@
-// One table beside an enum gives its words, its values and the list for messages.
+// Tests that one table beside an enum gives its words, its values and the list for messages.
 
 #include "text/enum_words.hpp"
 
@@ -37,7 +37,7 @@ TEST(EnumWords, WordsAreListedInTheOrderOfTheTable) {
   EXPECT_THAT(words_of<Fruit>(), ElementsAre("pear", "red-apple", "plum"));
 }
 
-// to_text() of such an enum does not compile.
+// For such an enum, to_text() does not compile.
 TEST(EnumWords, ATableThatLacksAValueIsSeenByTheCompiler) {
   static_assert(names_all_values<Fruit>());
   static_assert(!names_all_values<Nut>());

@@ -1,4 +1,4 @@
-// Which texts are numbers, and what a message says about the others.
+// Tests which texts are read as numbers, and the messages about all other texts.
 
 #include "text/numbers.hpp"
 

@@ -1,8 +1,9 @@
-// Predicted against measured time. A subset of the matrix that bench/timing/timing_bench.cpp runs as a whole:
-// K = 2 and 4 with M = K, 2K and 4K, K = 8 with M = K and 2K, on free and slow links with balanced stages; on
-// slow ones with M = 2K imbalanced (K = 4) and jittered stages (K = 2 and 4). Naive, whose time is M times
-// that of one microbatch and the longest of all, runs with M = K; interleaved, whose calibration takes twice
-// as long, up to K = 4 and where stages are alike. What was measured is printed.
+// Compares predicted with measured times, and prints both. The configurations are a part of those that
+// bench/timing/timing_bench.cpp runs. With balanced stages, they have K = 2 and 4 with M = K, 2K and 4K, and
+// K = 8 with M = K and 2K, each with free and with slow links. With slow links and M = 2K, they also have
+// imbalanced stages (K = 4) and stages with jitter (K = 2 and 4). The schedule naive takes longest, so it
+// runs only with M = K. The calibration of interleaved takes twice as long, so it runs only up to K = 4 and
+// with equal stages.
 
 #include <cmath>
 #include <cstdint>
@@ -69,7 +70,7 @@ TEST_F(ThreadTiming, PredictionsAreWithinFivePercentOfMeasurementsAndRankSchedul
   EXPECT_LE(mean, kTolerance);
 }
 
-// Controls: the tolerance is narrow enough to tell one schedule from another.
+// Tests that the tolerance is narrow enough to distinguish one schedule from another.
 
 double error_between(const TimingConfiguration& predicted, const TimingConfiguration& measured,
                      TimingPredictions& predictions) {

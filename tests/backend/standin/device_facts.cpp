@@ -1,5 +1,5 @@
-// Only the functions that the backend calls. An error has its real name, so that tests can compare messages,
-// but no explanation.
+// Implements only the functions that the backend calls. Errors have their real names, so that tests can
+// compare messages, but no explanations.
 
 #include "tests/backend/standin/device_facts.hpp"
 

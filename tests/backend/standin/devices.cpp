@@ -1,7 +1,7 @@
 // An operation has four states. It is enqueued in its stream. It starts when it is the first in its stream
-// and in the hardware queue that several streams may share. It runs when its peers have started, too. Then it
-// ends. Its work is done at the moment when it begins to run. A race is detected by vector clocks and not by
-// wrong data: an access must be ordered after the end of the operation.
+// and in the hardware queue that several streams may share. It runs when its peers have also started. Then it
+// ends. Its work is done at the moment when it begins to run. Races are therefore not found by wrong data,
+// but by vector clocks: an access must be ordered after the end of the operation.
 
 #include "tests/backend/standin/devices.hpp"
 
@@ -97,7 +97,7 @@ void Devices::start_what_can() {
   busy_ = true;
   for (bool again = true; again;) {
     again = false;
-    // By index, because running an operation may add streams.
+    // The loop uses an index, because running an operation may add streams.
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       Stream& stream = *streams_[i];
       if (stream.queue.empty()) continue;
@@ -123,8 +123,9 @@ bool Devices::start(Stream& stream) {
   return true;
 }
 
-/// A kernel may use the memory of another device only after cudaDeviceEnablePeerAccess(). A copy between such
-/// devices goes through the host if they are not connected, which costs its speed.
+/// Checks that the operation may use the memory of another device. A kernel may use it only after
+/// cudaDeviceEnablePeerAccess(). A copy between devices that are not connected is allowed, but it goes
+/// through the host and is slow.
 void Devices::check_reach(const Stream& stream, const Operation& operation) const {
   const bool is_copy = std::string_view(operation.name).starts_with("cudaMemcpy");
   if (is_copy && !world().setting.peers_reach) return;
@@ -189,7 +190,8 @@ void Devices::wait_for_device(int device, const char* why) {
   for (const auto& [stream, count] : given) this_thread->clock.join(stream->clock);
 }
 
-/// Then memory of the device may not be had or given back, where the seed takes the driver at its worst.
+/// Returns true if an operation at the head of a stream waits for its peer. If the seed chooses so,
+/// allocating and freeing memory of the device must then wait.
 bool Devices::waits_for_peer(int device, int process) const {
   return std::ranges::any_of(streams_of(device, process), [](const Stream* stream) {
     if (stream->queue.empty()) return false;

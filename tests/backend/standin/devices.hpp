@@ -36,10 +36,10 @@ struct Event {
 struct Operation {
   const char* name = "";
   std::vector<Access> accesses{};
-  std::function<bool()> may_start{};  ///< an additional condition to start, beside the order of streams and
-                                      ///< queues; empty if there is none
-  std::function<bool()> may_run{};    ///< a condition to run after the start, such as that all peers have
-                                      ///< started; empty if there is none
+  /// An additional condition to start, beside the order of streams and queues; empty if there is none.
+  std::function<bool()> may_start{};
+  /// A condition to run after the start, such as that all peers have started; empty if there is none.
+  std::function<bool()> may_run{};
   std::function<void()> started{};
   std::function<Ns()> run{};  ///< does the operation's work and returns its duration
   std::function<void()> ended{};
@@ -83,7 +83,7 @@ class Devices {
   bool is_idle(int device) const;
   /// Waits until all operations that are now enqueued on the device have ended.
   void wait_for_device(int device, const char* why);
-  /// Some started operation of the device waits for a peer.
+  /// Returns true if a started operation of the device waits for a peer.
   bool waits_for_peer(int device, int process) const;
   /// Returns true if another stream of the device runs an operation of this name.
   bool runs_beside(const Stream& stream, std::string_view name) const;

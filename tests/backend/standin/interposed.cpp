@@ -124,7 +124,7 @@ int pthread_join(pthread_t thread, void** result) {
   return is_controlled() ? scheduler->join(thread, result) : function(thread, result);
 }
 
-/// In the child, only the calling thread exists.
+/// Tells the scheduler in the child that only the calling thread exists there.
 pid_t fork() {
   static const auto function = real<pid_t (*)()>("fork");
   const pid_t child = function();

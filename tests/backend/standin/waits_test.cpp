@@ -1,5 +1,6 @@
 // Runs lists with WAITs and GROUP_NOWAITs over both GPU transports. Each compute action and each WAIT must
-// start and end when the simulator says. First by hand, then on schedules with WAITs and groups at random.
+// start and end at the time that the simulator predicts. The first tests use lists that were written by hand.
+// The later tests use schedules with random WAITs and groups.
 
 #include <chrono>
 #include <cmath>
@@ -160,8 +161,8 @@ TEST(StandInListWaits, ARankWaitsForAMessageUntilItsPeerPostsTheGroup) {
   expect_predicted_times(experiment);
 }
 
-// Rank 0 goes on with F2 at once. As a GROUP, the posting would hold it back until rank 1 posts its own at
-// 20 ms.
+// Rank 0 starts F2 at once. If the transfers were a GROUP, rank 0 would wait until rank 1 posts its own group
+// at 20 ms.
 TEST(StandInListWaits, ARankGoesOnAtOnceAtAGroupForWhichItDoesNotWait) {
   const auto with = [](const std::string& word) {
     return listed(kTwoStages + std::string("rank 0: 0F0 0SEND_F0 0F1 (0SEND_F1;0RECV_B0)") + word +
@@ -174,9 +175,9 @@ TEST(StandInListWaits, ARankGoesOnAtOnceAtAGroupForWhichItDoesNotWait) {
   expect_predicted_times(with("GROUP_NOWAIT"));
 }
 
-// Rank 1 computes the microbatches in reverse. So B5, which the group of rank 0 receives, needs all messages
-// of rank 0 behind the group, and none of their buffers is free before. If rank 0 waited, the ranks would
-// wait for each other.
+// Rank 1 computes the microbatches in reverse order. The group of rank 0 receives B5, so it needs all later
+// messages of rank 0, and none of their buffers is free before. If rank 0 waited at the group, the two ranks
+// would wait for each other.
 TEST(StandInListWaits, AGroupForWhichARankDoesNotWaitMayEndAfterItsLaterMessages) {
   const auto with = [](const std::string& word) {
     return listed(
@@ -205,10 +206,10 @@ TEST(StandInListWaits, ARankWaitsForItsReductionBeforeTheNextStage) {
   expect_predicted_times(experiment);
 }
 
-/// Returns the schedule with WAITs and groups at random, or nothing if that would hang.
+/// Returns the schedule with random WAITs and groups, or nothing if it would hang.
 std::optional<Experiment> at_random(const std::string& schedule, const Shape& shape, std::uint32_t seed) {
   Experiment made = traced_experiment(schedule, shape, 2 * kMillisecond);
-  // Unequal stages let ranks wait for each other.
+  // If stages are unequal, ranks wait for each other.
   for (std::size_t stage = 0; stage < made.costs.stages.size(); ++stage)
     made.costs.stages[stage].forward_ns += static_cast<Ns>(stage % 3) * kMillisecond;
   group_some(made.program, seed);
