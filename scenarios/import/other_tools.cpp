@@ -170,8 +170,8 @@ constexpr auto kDeepSpeedSettled = std::to_array<SettledRow>({
      "does not change the schedule"},
     {"sparse_attention.* compression_training.* progressive_layer_drop.* curriculum_learning.*",
      Fate::refused, "changes the computation of a layer, which has no price here"},
-    {"communication_data_type sparse_gradients disable_allgather train_iters", Fate::ignored,
-     "gradients are exchanged in 4 bytes; set training.gradient_bytes: 2 to change that"},
+    {"communication_data_type", Fate::ignored, "gradients are exchanged in 4 bytes"},
+    {"sparse_gradients disable_allgather train_iters", Fate::ignored, "has no price here"},
 });
 
 void take_deepspeed_batch(Importing& importing) {
@@ -397,6 +397,11 @@ void import_deepspeed(Importing& importing) {
   const bool fp16 =
       settings.is_on("fp16.enabled", "training.precision: bf16, whose sizes and rates are the same");
   if (bf16 || fp16) plan.set("training.precision", "bf16");
+  const std::string* exchanged = settings.find("communication_data_type");
+  if (exchanged != nullptr && (plain_name(*exchanged) == "fp16" || plain_name(*exchanged) == "bfp16")) {
+    settings.take("communication_data_type", "training.gradient_bytes");
+    plan.set("training.gradient_bytes", "2");
+  }
   plan.schedule = "1f1b";
   settings.settle(kDeepSpeedSettled);
 }

@@ -288,9 +288,9 @@ tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const Pla
         fmt::format("the device is not stated: give --device NAME, one of {}", device_type_names()));
   }
   if (!missing.empty()) {
-    needed.push_back(
-        fmt::format("the model's {} {} not stated: give --model config.json, or --set model.transformer.{}=N",
-                    fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are", missing.front()));
+    needed.push_back(fmt::format("the model's {} {} not stated: give {}--set model.transformer.{}=N",
+                                 fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are",
+                                 choices.model.empty() ? "--model config.json, or " : "", missing.front()));
   }
   plan.notes.insert(plan.notes.end(), needed.begin(), needed.end());
   const std::string yaml = unpriced_text(plan);

@@ -577,6 +577,15 @@ TEST(DeepSpeedImport, TakesTheOptimizerAndTheDivisionOfSequences) {
   EXPECT_EQ(work_of(scenario).parallel.context, 2);
   EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
   EXPECT_EQ(scenario.optimizer, Optimizer::momentum);
+  EXPECT_EQ(work_of(scenario).gradient_bytes, 4);
+}
+
+TEST(DeepSpeedImport, ExchangesGradientsInTheStatedPrecision) {
+  ImportRequest request =
+      request_of(R"({"train_batch_size": 8, "bf16": {"enabled": true}, "communication_data_type": "fp16"})");
+  request.model = "llama-3.1-8b";
+  request.stated = {{.key = "model.transformer.sequence", .value = "4096"}};
+  EXPECT_EQ(work_of(priced(request, 8)).gradient_bytes, 2);
 }
 
 TEST(UnpricedImport, RecomputesInThreeOfATimeWhereTheLayersAreNotKnown) {
