@@ -332,6 +332,8 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
             "mi325x or tpu-v5p")
       .words(device_names());
   group.number("--nodes", flags.nodes, "nodes of these devices (default 1)");
+  group.number("--devices", flags.devices,
+               "devices of the run, if the input is the configuration of another program");
   add_memory_reserve_flag(app, flags);
   group.text("--precision", flags.precision, "WORD", "of matrix products: bf16 (default), fp8 or fp4");
 }
@@ -351,8 +353,6 @@ void add_import_flags(Subcommand app, ModelFlags& flags) {
 void add_model_flags(Subcommand app, ModelFlags& flags) {
   add_trained_model_flags(app, flags);
   ModelFlagGroup group(app);
-  group.number("--devices", flags.devices,
-               "devices of the run, if the input is the configuration of another program");
   group.number("--tensor-parallel", flags.tensor_parallel, "devices that share each layer (default 1)");
   group.number("--context-parallel", flags.context_parallel, "devices that share each sequence (default 1)");
   group.number("--expert-parallel", flags.expert_parallel,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -127,6 +128,16 @@ struct CheckedFile {
   tl::expected<ChannelVerdict, UserError> verdict;
 };
 
+/// Returns ", but under rank and pair" for a program that hangs, or whose messages cross, only under channel
+/// models that the user did not choose. Returns an empty text if there is no such model.
+std::string elsewhere_text(const ChannelVerdict& verdict) {
+  std::vector<std::string_view> models;
+  for (const ChannelModel model : kChannelModels) {
+    if (verdict.hang(model)) models.push_back(to_text(model));
+  }
+  return models.empty() ? "" : fmt::format(", but under {}", fmt::join(models, " and "));
+}
+
 /// Returns one line with a verdict for each file. Below a verdict that is not good, the text shows all that
 /// is known about it.
 std::string files_text(const std::vector<CheckedFile>& files, const VerdictOptions& shown,
@@ -139,7 +150,8 @@ std::string files_text(const std::vector<CheckedFile>& files, const VerdictOptio
     // The first line of a valid program begins with its name. With further findings, all lines are shown.
     const bool is_short = is_good && !shown.smallest && !shown.versions;
     if (is_short) {
-      text += fmt::format("{:<8} {}\n", "ok", about.substr(0, about.find('\n')));
+      text +=
+          fmt::format("{:<8} {}{}\n", "ok", about.substr(0, about.find('\n')), elsewhere_text(*file.verdict));
       continue;
     }
     text += fmt::format("{:<8} {}\n", is_good ? "ok" : "FAILED", shown_name(file.name));

@@ -471,8 +471,24 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
 
 std::string import_summary(const Imported& imported) {
   const auto count = [&](Fate fate) { return std::ranges::count(imported.keys, fate, &ImportedKey::fate); };
-  return fmt::format("read as {}: {} keys taken, {} ignored", imported.importer, count(Fate::taken),
-                     count(Fate::ignored));
+  std::string summary = fmt::format("read as {}: {} keys taken, {} ignored", imported.importer,
+                                    count(Fate::taken), count(Fate::ignored));
+  constexpr std::string_view kUnknown = "unknown; ";
+  std::vector<std::string> unknown;
+  for (const ImportedKey& key : imported.keys) {
+    if (key.text.starts_with("unknown"))
+      unknown.push_back(key.text == "unknown"
+                            ? key.key
+                            : fmt::format("{} ({})", key.key, key.text.substr(kUnknown.size())));
+  }
+  constexpr std::size_t kMost = 5;
+  if (unknown.empty()) return summary;
+  summary += fmt::format(", of which {} unknown: ",
+                         unknown.size() == 1 ? "one is" : fmt::format("{} are", unknown.size()));
+  const std::size_t shown = std::min(unknown.size(), kMost);
+  summary += fmt::format(
+      "{}", fmt::join(unknown.begin(), unknown.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return unknown.size() > shown ? summary + ", .." : summary;
 }
 
 }  // namespace penstock

@@ -79,11 +79,15 @@ Check complete_copies(Plan& plan) {
     plan.copies = *plan.global_batch_size / of_one;
   }
   if (!plan.copies) {
-    plan.notes.push_back(fmt::format(
-        "the number of devices is not stated: one copy of the pipeline is taken (devices: {}); give "
-        "--devices N",
-        of_copy));
-    plan.copies = 1;
+    // Experts are spread over tensor x context x data, so they need a multiple of that.
+    const std::int64_t of_stage = plan.tensor * plan.context;
+    plan.copies = std::lcm(plan.number("parallel.expert").value_or(1), of_stage) / of_stage;
+    const std::string taken = *plan.copies == 1
+                                  ? std::string("one copy of the pipeline is")
+                                  : fmt::format("the {} copies that hold its experts are", *plan.copies);
+    plan.notes.push_back(
+        fmt::format("the number of devices is not stated: {} taken (devices: {}); give --devices N", taken,
+                    *plan.copies * of_copy));
   }
   const std::int64_t needed = *plan.copies * of_copy;
   if (plan.devices && *plan.devices != needed) {
@@ -198,7 +202,6 @@ void set_schedule(Plan& plan) {
 std::string priced_text(Plan& plan, const DeviceType& type, const std::string& file) {
   plan.set("parallel.tensor", plan.tensor);
   if (plan.context > 1) plan.set("parallel.context", plan.context);
-  plan.set("parallel.data", *plan.copies);
   if (!plan.layer_split.empty() && plan.stages > 1) plan.set("schedule.layer_split", plan.layer_split);
   return model_text(plan, file) + cluster_text(plan, type) + part_text(plan, "parallel") +
          part_text(plan, "schedule") + part_text(plan, "training");
@@ -244,22 +247,24 @@ std::string unpriced_text(Plan& plan) {
   }
   const bool has_empty = std::ranges::find(plan.layers, 0) != plan.layers.end();
   std::string text;
+  std::string times;
   if (!plan.layers.empty() && !has_empty) {
     text = fmt::format("model:\n  stages:\n    forward: {}\n    backward: {}\n", times_text(plan.layers, 1),
                        times_text(plan.layers, plan.recomputes_fully ? 3 : 2));
-    plan.notes.push_back(fmt::format("until then a layer takes F = 1 ms and B = {} ms, and links are free",
-                                     plan.recomputes_fully ? 3 : 2));
+    times = fmt::format("a layer takes F = 1 ms and B = {} ms", plan.recomputes_fully ? 3 : 2);
   } else if (plan.recomputes_fully) {
     // A rank's share takes F = 1 ms, and its backward pass begins with a second forward pass.
     const std::int64_t stage_ns = 1'000'000 / plan.chunks;
     text =
         fmt::format("model:\n  stages:\n    forward: {} ns\n    backward: {} ns\n", stage_ns, 3 * stage_ns);
-    plan.notes.emplace_back(
-        "until then a rank's share of the model takes F = 1 ms and B = 3 ms, and links are free");
+    times = "a rank's share of the model takes F = 1 ms and B = 3 ms";
   } else {
-    plan.notes.emplace_back(
-        "until then a rank's share of the model takes F = 1 ms and B = 2 ms, and links are free");
+    times = "a rank's share of the model takes F = 1 ms and B = 2 ms";
   }
+  plan.notes.insert(
+      plan.notes.begin(),
+      fmt::format("the times are not those of the model, because no device is stated: {}, and links are free",
+                  times));
   const std::int64_t devices_of_rank = plan.tensor * plan.context;
   if (devices_of_rank > 1)
     plan.notes.push_back(fmt::format("a rank of the scenario stands for {} devices", devices_of_rank));
@@ -283,17 +288,23 @@ tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const Pla
     return WrittenScenario{.yaml = yaml, .notes = std::move(plan.notes)};
   }
   std::vector<std::string> needed;
-  if (type == nullptr) {
-    needed.push_back(
-        fmt::format("the device is not stated: give --device NAME, one of {}", device_type_names()));
+  if (type != nullptr) {
+    return tl::unexpected(
+        fmt::format("the model's {} {} not stated, so nothing can be priced; give {}--set "
+                    "model.transformer.{}=N",
+                    fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are",
+                    choices.model.empty() ? "--model config.json, or " : "", missing.front()));
   }
+  needed.push_back(
+      fmt::format("the device is not stated: give --device NAME, one of {}", device_type_names()));
   if (!missing.empty()) {
     needed.push_back(fmt::format("the model's {} {} not stated: give {}--set model.transformer.{}=N",
                                  fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are",
                                  choices.model.empty() ? "--model config.json, or " : "", missing.front()));
   }
-  plan.notes.insert(plan.notes.end(), needed.begin(), needed.end());
   const std::string yaml = unpriced_text(plan);
+  // What limits the prediction most comes first.
+  plan.notes.insert(plan.notes.begin() + 1, needed.begin(), needed.end());
   return WrittenScenario{.yaml = yaml, .notes = std::move(plan.notes)};
 }
 

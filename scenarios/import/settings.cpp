@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,15 @@ std::string list_text(const Node& list) {
     if (!text.empty()) text += ' ';
     text += item.kind == Node::Kind::list ? list_text(item) : item.text;
   }
+  return text;
+}
+
+/// Returns a name with underscores in place of dashes, without dashes in front and in lower case.
+std::string underscored(std::string_view name) {
+  std::string text(name.substr(std::min(name.find_first_not_of('-'), name.size())));
+  std::ranges::replace(text, '-', '_');
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -95,7 +105,9 @@ void Settings::add(std::string key, std::string value) {
     earlier.is_settled = true;
   }
   Entry entry{.key = {.key = std::move(key), .value = std::move(value), .fate = Fate::ignored, .text = ""},
-              .plain = std::move(plain)};
+              .plain = std::move(plain),
+              .name = ""};
+  entry.name = underscored(entry.key.key);
   if (is_null_value(entry.key.value)) {
     entry.key.text = "has no value";
     entry.is_settled = true;
@@ -143,26 +155,30 @@ void Settings::compare_last_parts() {
 
 void Settings::rename(std::string_view from, std::string_view to) {
   const std::string before = plain_name(from);
+  const std::string name_before = underscored(from);
   for (Entry& entry : entries_) {
     if (entry.plain.starts_with(before)) entry.plain = plain_name(to) + entry.plain.substr(before.size());
+    if (entry.name.starts_with(name_before))
+      entry.name = underscored(to) + entry.name.substr(name_before.size());
   }
 }
 
-const std::string* Settings::find(std::string_view name) const {
+const Settings::Entry* Settings::entry_of(std::string_view name) const {
+  known_.emplace(name);
   const std::string plain = plain_name(name);
   const auto found = std::ranges::find(entries_, plain, &Entry::plain);
-  return found == entries_.end() || is_null_value(found->key.value) ? nullptr : &found->key.value;
+  return found == entries_.end() || is_null_value(found->key.value) ? nullptr : &*found;
 }
 
-Settings::Entry* Settings::entry_of(std::string_view name) {
-  const std::string plain = plain_name(name);
-  const auto found = std::ranges::find(entries_, plain, &Entry::plain);
-  return found == entries_.end() ? nullptr : &*found;
+const std::string* Settings::find(std::string_view name) const {
+  const Entry* entry = entry_of(name);
+  return entry == nullptr ? nullptr : &entry->key.value;
 }
 
 void Settings::decide(std::string_view name, Fate fate, std::string_view text) {
-  Entry* entry = entry_of(name);
-  if (entry == nullptr || is_null_value(entry->key.value)) return;
+  const Entry* found = entry_of(name);
+  if (found == nullptr) return;
+  Entry* entry = &entries_[static_cast<std::size_t>(found - entries_.data())];
   entry->key.fate = fate;
   entry->key.text = text;
   entry->is_settled = true;
@@ -197,6 +213,10 @@ std::optional<std::int64_t> Settings::number(std::string_view name, std::string_
 bool Settings::is_on(std::string_view name, std::string_view target) {
   const std::string* value = find(name);
   if (value == nullptr) return false;
+  if (value->find("${") != std::string::npos) {
+    refuse(name, fmt::format("is followed by {}, whose value the file does not state; write it out", *value));
+    return false;
+  }
   const bool is_off = is_off_value(*value);
   decide(name, is_off ? Fate::ignored : Fate::taken, is_off ? std::string_view("switched off") : target);
   return !is_off;
@@ -205,14 +225,13 @@ bool Settings::is_on(std::string_view name, std::string_view target) {
 namespace {
 
 /// Returns true if the key is one of the names in the row. A name that ends in * stands for all keys with
-/// this beginning.
-bool names_key(const SettledRow& row, std::string_view plain) {
+/// this beginning. For such a name the underscores count, because "te_*" does not mean "tensor".
+bool names_key(const SettledRow& row, std::string_view full, std::string_view plain) {
   for (std::string_view rest = row.names; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    const bool is_beginning = name.ends_with('*');
-    const std::string wanted = plain_name(is_beginning ? name.substr(0, name.size() - 1) : name);
-    if (!name.empty() && (is_beginning ? plain.starts_with(wanted) : plain == wanted)) return true;
+    if (name.ends_with('*') ? full.starts_with(name.substr(0, name.size() - 1)) : plain == plain_name(name))
+      return true;
   }
   return false;
 }
@@ -222,8 +241,8 @@ bool names_key(const SettledRow& row, std::string_view plain) {
 void Settings::settle(std::span<const SettledRow> rows) {
   for (Entry& entry : entries_) {
     if (entry.is_settled) continue;
-    const auto row =
-        std::ranges::find_if(rows, [&](const SettledRow& each) { return names_key(each, entry.plain); });
+    const auto row = std::ranges::find_if(
+        rows, [&](const SettledRow& each) { return names_key(each, entry.name, entry.plain); });
     if (row == rows.end()) continue;
     const bool is_off = row->fate == Fate::refused && is_off_value(entry.key.value);
     entry.key.fate = is_off ? Fate::ignored : row->fate;
@@ -242,10 +261,13 @@ bool is_own_flag(std::string_view key) { return key == "--device" || key == "--d
 
 std::vector<ImportedKey> Settings::report(std::span<const std::string> left_out) const {
   std::vector<ImportedKey> keys;
+  const std::vector<std::string_view> known(known_.begin(), known_.end());
   for (const Entry& entry : entries_) {
     ImportedKey key = entry.key;
-    if (!entry.is_settled)
-      key.text = is_own_flag(key.key) ? "unknown; a flag of penstock goes in front of --" : "unknown";
+    if (!entry.is_settled) {
+      key.text = is_own_flag(key.key) ? "unknown; a flag of penstock goes in front of --"
+                                      : "unknown" + did_you_mean(entry.name, known);
+    }
     const std::string last = key.key.substr(key.key.rfind('.') + 1);  // npos + 1 is 0
     const auto is_named = [&](const std::string& name) {
       return plain_name(name) == plain_name(key.key) || plain_name(name) == plain_name(last);

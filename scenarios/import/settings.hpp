@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,20 +99,23 @@ class Settings {
   void settle(std::span<const SettledRow> rows);
 
   /// Returns all keys in the order of the file. Keys without a decision are reported as ignored because
-  /// they are unknown. Refused keys that `left_out` names are reported as ignored, because the user asked
-  /// to leave them out.
+  /// they are unknown, with the known name that they resemble. Refused keys that `left_out` names are
+  /// reported as ignored, because the user asked to leave them out.
   std::vector<ImportedKey> report(std::span<const std::string> left_out) const;
 
  private:
   struct Entry {
     ImportedKey key;
     std::string plain;  ///< the name in the form in which names are compared
+    std::string name;   ///< the same name with its underscores, for names that end in *
     bool is_settled = false;
   };
-  Entry* entry_of(std::string_view name);
+  const Entry* entry_of(std::string_view name) const;
   void decide(std::string_view name, Fate fate, std::string_view text);
 
   std::vector<Entry> entries_;
+  /// The names that the importer has looked up. An unknown key may be a misspelled one of them.
+  mutable std::set<std::string, std::less<>> known_;
 };
 
 // Reads TOML. Only toml.cpp includes the library toml++, because its header is slow to compile.
@@ -141,7 +146,8 @@ struct ShellCommand {
 ShellCommand read_shell(std::string_view text);
 
 /// Adds the flags of a command to `settings`: `--name value value`, `--name=value` and `--switch`. Ignores
-/// words before the first flag, and a program's name among the words.
+/// words before the first flag, and a program's name among the words. Refuses a variable without a known
+/// value that stands where flags may stand, and a flag whose name contains one.
 void add_flags(Settings& settings, const std::vector<std::string>& words);
 
 }  // namespace penstock

@@ -408,8 +408,12 @@ class ShellRun {
   }
 
   Truth truth_of_test(std::string text) {
-    for (const std::string_view bracket : {"[[", "[", "test", "]]", "]"}) takes_word(text, bracket);
-    const bool negates = takes_word(text, "!");
+    const bool negates_all = takes_word(text, "!");
+    bool is_test = false;
+    for (const std::string_view bracket : {"[[", "[", "test", "]]", "]"})
+      is_test = takes_word(text, bracket) || is_test;
+    if (!is_test) return truth_of_command(text, negates_all);
+    const bool negates = takes_word(text, "!") != negates_all;
     Words raw = raw_words(text);
     std::erase_if(raw, [](const std::string& word) {
       return word == "[" || word == "[[" || word == "]" || word == "]]";
@@ -419,6 +423,14 @@ class ShellRun {
     const Truth truth = test_value(values);
     if (!negates || truth == Truth::unknown) return truth;
     return truth == Truth::yes ? Truth::no : Truth::yes;
+  }
+
+  /// Returns the truth of a condition that is a command. Commands are not run, so only "true" and "false" are
+  /// decided.
+  static Truth truth_of_command(std::string_view text, bool negates) {
+    if (text == "true" || text == ":") return truth(!negates);
+    if (text == "false") return truth(negates);
+    return Truth::unknown;
   }
 
   static Truth truth(bool value) { return value ? Truth::yes : Truth::no; }
@@ -810,12 +822,33 @@ ShellCommand read_shell(std::string_view text) {
   return command;
 }
 
+namespace {
+
+/// Returns true if the word is a variable without a known value that may hold flags. "$@" and "$1" do not
+/// count: they are arguments with which a script is called, and most scripts run without them.
+bool may_hold_flags(std::string_view word) {
+  if (!word.starts_with("${") || word.find('}') != word.size() - 1) return false;
+  const std::string_view name = word.substr(2, word.size() - 3);
+  return !name.empty() &&
+         (std::isalpha(static_cast<unsigned char>(name.front())) != 0 || name.front() == '_');
+}
+
+}  // namespace
+
 void add_flags(Settings& settings, const std::vector<std::string>& words) {
   std::string key;
   std::string value;
   bool has_key = false;
+  bool is_after_program = false;
+  const auto refuse_unknown = [&](const std::string& word) {
+    settings.add(word, "true");
+    settings.refuse(word,
+                    "may hold flags, and the file does not state its value; write the flags in its place");
+  };
   const auto end_flag = [&] {
     if (has_key) settings.add(key, value.empty() ? "true" : value);
+    if (has_key && key.find("${") != std::string::npos)
+      settings.refuse(key, "the name of this flag is not known before the script runs; write it out");
     has_key = false;
     value.clear();
   };
@@ -832,6 +865,10 @@ void add_flags(Settings& settings, const std::vector<std::string>& words) {
       value.clear();
     } else if (names_program_file(word) || word == "2>&1" || word == "|" || word == "&") {
       end_flag();
+      is_after_program = names_program_file(word);
+    } else if (may_hold_flags(word) && (has_key ? !value.empty() : is_after_program)) {
+      end_flag();
+      refuse_unknown(word);
     } else if (has_key) {
       value += value.empty() ? word : " " + word;
     }

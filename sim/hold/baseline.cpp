@@ -338,6 +338,9 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
                                          const BaselineTolerance& tolerance) {
   Differences differences;
   differences.flag("valid", expected.valid, now.figures.valid, now.figures.valid, now.problem);
+  // A baseline may have stored a program that was not valid. It fails until it is valid.
+  if (!expected.valid && !now.figures.valid)
+    differences.add("valid", "true", "false: " + in_one_line(now.problem), true);
   // If the program is invalid, it has no other figures.
   if (!now.figures.valid) return differences.take();
   compare_hangs(differences, expected, now);
@@ -397,6 +400,8 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
     if (then == before.entries.end() || !then->figures) {
       verdicts.push_back(
           {.scenario = entry.scenario, .findings = {}, .error = "is new", .notes = entry.notes});
+      if (entry.figures && !entry.figures->valid)
+        verdicts.back().reasons = {"it is not valid, so every check of it fails"};
       continue;
     }
     BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}, .notes = entry.notes};
