@@ -79,10 +79,12 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
 struct PipelineSums {
   /// The sums for each kind of device.
   std::vector<PartSums> kinds{};
-  /// The least cost of each part on any kind, as sums. Equal to `kinds.front()` if there is only one kind.
-  PartSums least{};
-  /// For each kind, a factor of at least 1: each part takes at least that much longer than in `least`.
+  /// The least cost of each part on any kind, as sums. Absent if there is only one kind.
+  std::optional<PartSums> least_of_kinds{};
+  /// For each kind, a factor of at least 1: each part takes at least that much longer than in least().
   std::vector<double> slowness{};
+
+  const PartSums& least() const { return least_of_kinds ? *least_of_kinds : kinds.front(); }
 };
 /// Returns the sums of a pipeline from those of its kinds of devices. Requires at least one kind.
 PipelineSums pipeline_sums(std::vector<PartSums> kinds);
