@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -312,9 +313,8 @@ class Levelling {
   }
 
   std::vector<std::int64_t> layers() const {
-    const double all = total() + times_.embedding + times_.head;
-    if (!can_stay_below(all * std::ranges::max(slowness_))) return {};
-    double low = all / speed_before_.back();
+    if (!can_stay_below(std::numeric_limits<double>::infinity())) return {};
+    double low = (total() + times_.embedding + times_.head) / speed_before_.back();
     double high = 2 * low;
     while (!can_stay_below(high)) {
       low = high;

@@ -215,8 +215,11 @@ const PipelineSums& ConfigurationPrices::parts_of(const Configuration& configura
   if (!fresh) return known->second;
   std::vector<PartSums> of_kinds;
   for (std::size_t kind = 0; kind < prices.size(); ++kind) {
-    const std::int32_t first = kind == 0 ? 0 : work_.later_devices[kind - 1].first_rank;
-    of_kinds.push_back(part_sums(on_devices_of_rank(work_, first), prices[kind], both_ends));
+    // A copy of the workload takes as long as its parts, so it is made only for unlike devices.
+    std::optional<Workload> of_kind;
+    if (!work_.later_devices.empty())
+      of_kind = on_devices_of_rank(work_, kind == 0 ? 0 : work_.later_devices[kind - 1].first_rank);
+    of_kinds.push_back(part_sums(of_kind ? *of_kind : work_, prices[kind], both_ends));
   }
   known->second = pipeline_sums(std::move(of_kinds));
   return known->second;
@@ -279,7 +282,7 @@ std::optional<LowerBounds> ConfigurationPrices::level_bounds(const Configuration
   const PipelineSums& sums = parts_of(configuration, outline);
   const std::vector<std::int64_t> layers = cut_of(configuration, outline);
   const Bytes all_usable = *usable * std::ssize(outline.ranks);
-  if (least_bytes_of_ranks(sums.least, layers, outline) <= all_usable) return std::nullopt;
+  if (least_bytes_of_ranks(sums.least(), layers, outline) <= all_usable) return std::nullopt;
   return penstock::quick_bounds(sums, {}, layers, outline, configuration.microbatches);
 }
 

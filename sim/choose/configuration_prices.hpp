@@ -79,11 +79,13 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
 struct PipelineSums {
   /// The sums for each kind of device.
   std::vector<PartSums> kinds{};
-  /// Sums of the least cost of each part on any kind. Equal to `kinds.front()` if there is only one kind.
-  PartSums least{};
+  /// Sums of the least cost of each part on any kind. Absent if there is only one kind.
+  std::optional<PartSums> least_of_kinds{};
   /// A factor of at least 1 for each kind. Each part takes at least this factor times as long on this kind as
-  /// in `least`.
+  /// in least().
   std::vector<double> slowness{};
+
+  const PartSums& least() const { return least_of_kinds ? *least_of_kinds : kinds.front(); }
 };
 /// Returns the sums of a pipeline from those of its kinds of devices. Requires at least one kind.
 PipelineSums pipeline_sums(std::vector<PartSums> kinds);

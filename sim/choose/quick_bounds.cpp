@@ -340,12 +340,11 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
 }
 
 PipelineSums pipeline_sums(std::vector<PartSums> kinds) {
-  PipelineSums sums{.kinds = std::move(kinds)};
-  sums.least = sums.kinds.front();
+  PipelineSums sums{.kinds = std::move(kinds), .slowness = {}};
   for (std::size_t kind = 1; kind < sums.kinds.size(); ++kind)
-    sums.least = least_of(sums.least, sums.kinds[kind]);
+    sums.least_of_kinds = least_of(sums.least(), sums.kinds[kind]);
   for (const PartSums& kind : sums.kinds)
-    sums.slowness.push_back(sums.kinds.size() == 1 ? 1 : slowness_of(kind, sums.least));
+    sums.slowness.push_back(sums.kinds.size() == 1 ? 1 : slowness_of(kind, sums.least()));
   return sums;
 }
 
@@ -408,7 +407,7 @@ Bytes least_bytes_of_ranks(const PartSums& sums, const std::vector<std::int64_t>
 
 LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike, const ScheduleOutline& outline,
                          std::int32_t microbatches) {
-  const PartSums& least = sums.least;
+  const PartSums& least = sums.least();
   const auto ranks = static_cast<double>(outline.ranks.size());
   const auto stages = static_cast<double>(outline.rank_of_stage.size());
   const double work = least.before.back().total_ns();

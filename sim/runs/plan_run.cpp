@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,8 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/streamed_walk.hpp"
 #include "sim/runs/run_facts.hpp"
@@ -87,7 +90,9 @@ Reason against_stream(PlanFacts& facts) {
   if (auto reason = against_following_turns(wanted)) return reason;
   if (wanted.timeline) return "a timeline has the span of every action";
   if (!is_long(facts)) {
-    if (wanted.figures == WantedFigures::of_rows) return "a row needs few figures, and a tape is faster";
+    // form_of_run() makes loops for a row only if the stream is faster.
+    if (wanted.figures == WantedFigures::of_rows && experiment.loops.empty())
+      return "a row needs few figures, and a tape is faster";
     if (wanted.memory_over_time) return "a curve of memory is drawn from spans";
   }
   if (experiment.loops.empty())
@@ -176,11 +181,36 @@ tl::expected<RunPlan, std::string> plan_run(const Experiment& experiment, const 
   return tl::unexpected(no_engine_text(experiment, plan.ruled_out));
 }
 
+namespace {
+
+/// Returns true if a streamed walk finds the few figures of a sweep's point faster than a tape. The walk
+/// places all actions until the pipeline repeats itself, and jumps over the others. A tape has an instruction
+/// for each action. If ranks store many microbatches, as in GPipe, unequal stages may never repeat. Requires
+/// a schedule that can be written as loops.
+bool jumps_over_most(const Preparation& begun) {
+  constexpr double kFewestActions = 1 << 14;
+  constexpr double kMicrobatchesOfStage = 24;
+  constexpr std::int64_t kMicrobatchesOfStored = 4;
+  if (begun.compute_actions < kFewestActions) return false;
+  const std::string& name = begun.in_force.schedule.name;
+  Shape shape = begun.in_force.schedule.shape;
+  // prepare() reports the fault of a shape that the schedule refuses.
+  if (!check_shape(name, shape)) return false;
+  const ScheduleInfo& schedule = *find_schedule(name);
+  shape.virtual_stages = chunks_of(schedule, shape);
+  const double stages = begun.compute_actions / (2.0 * shape.microbatches);
+  return shape.microbatches >= kMicrobatchesOfStage * stages &&
+         shape.microbatches >= kMicrobatchesOfStored * claimed_peak(schedule, shape, 0);
+}
+
+}  // namespace
+
 ProgramForm form_of_run(const Preparation& begun, const Wanted& wanted) {
   const bool lists_alone = wanted.stored || wanted.timeline || wanted.asked == Engine::event;
   if (lists_alone || !why_no_loops(begun).empty()) return ProgramForm::lists;
   const bool is_long = begun.compute_actions > kMostStored;
-  const bool prefers_lists = wanted.figures == WantedFigures::of_rows || wanted.memory_over_time;
+  const bool prefers_lists =
+      wanted.memory_over_time || (wanted.figures == WantedFigures::of_rows && !jumps_over_most(begun));
   return prefers_lists && !is_long ? ProgramForm::lists : ProgramForm::loops;
 }
 

@@ -33,7 +33,8 @@ inline constexpr auto kEnumWords<RunEngine> =
                                         {RunEngine::event, "event"}});
 
 /// The figures that the caller wants: all figures, or only those of a sweep's points. The result for a point
-/// has no digest, and its exposed communication, live activations, weight versions and traffic are 0.
+/// has no digest. Unless a streamed walk finds them, its exposed communication, live activations, weight
+/// versions and traffic are 0.
 enum class WantedFigures : std::uint8_t { all, of_rows };
 
 /// The outputs that a run must give.

@@ -137,6 +137,10 @@ std::optional<double> repeated_rate(const Experiment& experiment) {
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
+bool wants_digest(const SimulateOptions& options) {
+  return options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
+}
+
 Result result_of_short(const Experiment& experiment, StreamedRun run, const SimulateOptions& options,
                        std::optional<double> stream_rate) {
   RunFacts facts = facts_of(experiment, run);
@@ -147,7 +151,7 @@ Result result_of_short(const Experiment& experiment, StreamedRun run, const Simu
   Result result = result_without_lists(experiment, std::move(run), std::move(facts));
   // lowered_digest() cannot fail, because it uses the same placement rounds as the walk, and the walk did not
   // stall.
-  if (options.digest == ProgramDigest::find)
+  if (wants_digest(options))
     result.program.digest = lowered_digest(experiment.program, experiment.loops).value();
   return result;
 }
@@ -251,10 +255,6 @@ Result row_result(const Experiment& experiment, const TurnTape& turns, const Sim
 }
 
 // --- all figures -----------------------------------------------------------------------------------------
-
-bool wants_digest(const SimulateOptions& options) {
-  return options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
-}
 
 /// Returns the digest of the lowered program. The spans of each rank are its lowered list.
 std::string digest_of_spans(const Program& program, const Timeline& timeline) {

@@ -1094,6 +1094,17 @@ TEST(LevelLayers, LongerStagesComeFirstAndAreSpread) {
   EXPECT_EQ(level_layers(times_of({1, 1}, 0, 9), four, {}), (std::vector<std::int64_t>{0, 1, 1, 0}));
 }
 
+TEST(LevelLayers, OneStageHasAllLayers) {
+  const std::vector<std::int32_t> one = {0};
+  // Sums of such times are rounded, so the stage may take longer than the sum of its parts in another order.
+  for (int layers = 1; layers < 100; ++layers) {
+    const std::vector<double> times(static_cast<std::size_t>(layers), 0.1);
+    for (const double end : {0.0, 0.03, 0.7, 1.1})
+      EXPECT_EQ(level_layers(times_of(times, end / 3, end), one, {}), std::vector<std::int64_t>{layers})
+          << end;
+  }
+}
+
 TEST(LevelLayers, NoListHasAShorterLongestStage) {
   std::uint64_t state = 1;
   const auto draw = [&](std::uint64_t most) {

@@ -295,11 +295,11 @@ const SimulateOptions kRow{
     .memory = {.samples = false}, .timeline = TimelineKept::none, .figures = WantedFigures::of_rows};
 const SimulateOptions kRun{.memory = {.samples = false}};  // computes figures from spans
 
-/// Compares the run for a point with the stored run of the same scenario. Returns false if another engine is
-/// chosen.
-bool agrees(const Scenario& scenario) {
+/// Compares the run for a point with the stored run of the same scenario. Returns false if another engine
+/// than `engine` is chosen.
+bool agrees(const Scenario& scenario, RunEngine engine = RunEngine::turns) {
   const auto plan = planned(scenario, kRow);
-  if (!plan || plan->engine != RunEngine::turns) return false;
+  if (!plan || plan->engine != engine) return false;
   const auto row = predict(scenario, kRow);
   const auto run = predict_stored(scenario, kRun);
   EXPECT_EQ(row.has_value(), run.has_value());
@@ -359,6 +359,22 @@ TEST(RowRun, SaysWhatTheRunOfItsProgramSaysOnEveryGenerator) {
     }
   }
   EXPECT_GT(compared, 1500);
+}
+
+// With many microbatches, a streamed walk jumps over most of them, so it is faster than a tape.
+TEST(RowRun, OfManyMicrobatchesIsStreamedWithTheSameFigures) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (const std::string& model : {kModels[0], kModels[1], kModels[3], kModels[5]}) {
+      const Scenario point = row_scenario(model + "schedule: {name: " + std::string(schedule.name) +
+                                          ", stages: 4, microbatches: 2400" +
+                                          (takes_chunks(schedule) ? ", virtual_stages: 2" : "") + "}\n");
+      SCOPED_TRACE(testing::Message() << schedule.name << " " << model);
+      compared += agrees(point, RunEngine::stream) ? 1 : 0;
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+  EXPECT_GT(compared, 20);
 }
 
 // In a phase of one rank, a message may arrive before or after a transfer to the rank starts. Random costs
