@@ -43,6 +43,8 @@ QUESTIONS = [
     ("Qwen3-235B on 256 GB200", "bridge-moe:26.08:qwen3-235b-a22b:gb200x256:MXFP8:tp1pp8vp3ep32:mbs1gbs8192"),
     ("DeepSeek-V3 on 256 GB200", DEEPSEEK),
 ]
+# The time that the host takes for a layer of experts in rows without CUDA graphs, as in scenarios/library/runs/README.md.
+HOST_LAYER = "8.8ms"
 GPUS_PER_NODE = {"gb200": 4, "gb300": 4}
 
 
@@ -88,6 +90,8 @@ def tuned(program, row):
                "--set", f"parallel.tensor_overlap={'true' if row['tensor_overlap'] == 'yes' else 'false'}"]
     if row.get("expert_dispatch"):
         command += ["--set", f"parallel.expert_dispatch={row['expert_dispatch']}"]
+    if row.get("cuda_graphs") == "no":
+        command += ["--set", f"training.host_layer={HOST_LAYER}"]
     return answer(command)
 
 

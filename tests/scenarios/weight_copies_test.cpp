@@ -111,6 +111,18 @@ TEST(WeightCopies, ShowAllThatNothingHides) {
   EXPECT_DOUBLE_EQ(term_named(terms, "gradients scattered")->backward(), scatter_s);
 }
 
+// LLM Foundry begins the gather of the backward pass when the gradients of the layer before are complete.
+TEST(WeightCopies, OfLlmFoundryWaitForTheGatherOfTheBackwardPass) {
+  Workload work = eight_copies(3);
+  work.framework = Framework::llm_foundry;
+  const LayerKind kind = work.model.layers.front();
+  const DeviceParameters layer = layer_device_parameters(work, kind);
+  const std::vector<Term> terms = layer_terms(work, kernels_of(work), kind);
+  EXPECT_EQ(term_named(terms, "weights gathered")->forward, 0);
+  EXPECT_DOUBLE_EQ(term_named(terms, "weights gathered")->backward(),
+                   copies_seconds(work, kernels_of(work), GroupOperation::all_gather, layer, 2));
+}
+
 TEST(WeightCopies, ShortMicrobatchesHideLessOverTheNetwork) {
   Workload work = workload_on("h100", "llama-3.1-8b", 512);
   work.parallel.data = 64;
