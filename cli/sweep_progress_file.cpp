@@ -154,6 +154,7 @@ tl::expected<std::unique_ptr<SweepProgressFile>, std::string> SweepProgressFile:
   auto part = read_sweep_part(stream, name, &sweep);
   if (!part) return tl::unexpected(part.error());
   progress->known_ = std::move(part->points);
+  progress->known_bills_ = std::move(part->bills);
   if (::ftruncate(::fileno(*file), static_cast<off_t>(whole_lines(::fileno(*file)))) != 0)
     return tl::unexpected(cannot_write(name, errno));
   return progress;
@@ -167,8 +168,7 @@ tl::expected<void, std::string> SweepProgressFile::begin_with(const std::string&
   return {};
 }
 
-void SweepProgressFile::add(std::size_t number, const SweepPoint& point) {
-  const std::string line = sweep_point_json(number, point);
+void SweepProgressFile::add_line(const std::string& line) {
   // A reader would refuse such a long line, so the point is not stored. A later run computes it again.
   if (line.size() > kLongestProgressLine) return;
   const std::lock_guard lock(mutex_);

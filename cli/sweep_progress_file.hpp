@@ -19,6 +19,7 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "report/result/sweep_table.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/sweep/sweep.hpp"
 
@@ -37,8 +38,12 @@ class SweepProgressFile {
 
   /// Returns the points that were in the file when it was opened. The key is the number of the point.
   const std::map<std::size_t, SweepPoint>& known() const { return known_; }
+  /// Returns the bills that were in the file when it was opened, by the numbers of their points.
+  const std::map<std::size_t, MeanBill>& known_bills() const { return known_bills_; }
   /// Appends a point to the file and flushes it. It may be called from any thread.
-  void add(std::size_t number, const SweepPoint& point);
+  void add(std::size_t number, const SweepPoint& point) { add_line(sweep_point_json(number, point)); }
+  /// Appends the bill of a point, which must be in the file already, and flushes the file.
+  void add(std::size_t number, const MeanBill& bill) { add_line(sweep_bill_json(number, bill)); }
   /// Returns an error if a point could not be written.
   tl::expected<void, std::string> state() const;
 
@@ -52,8 +57,11 @@ class SweepProgressFile {
   /// Writes the first line of a new file. Returns an error if the file cannot be written.
   tl::expected<void, std::string> begin_with(const std::string& head);
 
+  void add_line(const std::string& line);
+
   std::string name_;
   std::map<std::size_t, SweepPoint> known_;
+  std::map<std::size_t, MeanBill> known_bills_;
   std::unique_ptr<std::FILE, Close> file_;
   std::mutex mutex_;
   int error_ = 0;  ///< the errno of the first failed write; 0 if no write has failed

@@ -29,6 +29,7 @@
 #include "backend/process/process_execution.hpp"
 #include "cli/outcome.hpp"
 #include "report/result/sweep_table.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/read/document.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"
@@ -200,10 +201,12 @@ tl::expected<Sweep, UserError> merged_sweep(const std::vector<std::string>& file
   std::optional<PartFile> first;
   std::map<std::int32_t, std::string> names;  // the file of each shard
   std::map<std::size_t, SweepPoint> points;
+  std::map<std::size_t, MeanBill> bills;
   for (const std::string& file : files) {
     auto read = part_of(file);
     if (!read) return tl::unexpected(read.error());
-    if (!first) first = PartFile{.name = read->name, .part = {.head = read->part.head, .points = {}}};
+    if (!first)
+      first = PartFile{.name = read->name, .part = {.head = read->part.head, .points = {}, .bills = {}}};
     if (auto same = check_same_sweep(*first, *read); !same) return tl::unexpected(same.error());
     const auto [named, is_new] = names.emplace(read->part.head.shard.index, read->name);
     if (!is_new) {
@@ -212,13 +215,16 @@ tl::expected<Sweep, UserError> merged_sweep(const std::vector<std::string>& file
     }
     if (auto complete = check_complete(*read); !complete) return tl::unexpected(complete.error());
     points.merge(read->part.points);
+    bills.merge(read->part.bills);
   }
   SweepHead head = std::move(first->part.head);
   if (auto all = check_all_there(names, head.shard.count); !all) return tl::unexpected(all.error());
   head.shard = {};
   std::vector<std::optional<SweepPoint>> rows(head.points);
   for (auto& [number, point] : points) rows[number] = std::move(point);
-  return sweep_of_points(head, std::move(rows));
+  Sweep swept = sweep_of_points(head, std::move(rows));
+  swept.bills = std::move(bills);  // all points are there, so their numbers are those of the rows
+  return swept;
 }
 
 }  // namespace penstock

@@ -40,7 +40,6 @@
 #include "report/pages/html_report.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
-#include "report/why/explanation.hpp"
 #include "scenarios/host/process_limits.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
@@ -369,26 +368,11 @@ std::string interrupted_message(const std::string& file, const Sweep& swept) {
              : fmt::format("penstock: {}; the same command goes on from {}", count, shown_name(file));
 }
 
-/// Returns the bills of the best point and of the runner-up, for the page. `scenario_of_row` returns the
-/// scenario of the row with this number, or nothing if it is not known.
-using ScenarioOfRow = std::function<std::optional<Scenario>(std::size_t)>;
-std::vector<NamedBill> bills_of(const Sweep& swept, const ScenarioOfRow& scenario_of_row) {
-  std::vector<NamedBill> bills;
-  for (const std::size_t number : best_two(swept)) {
-    const auto scenario = scenario_of_row(number);
-    const auto bill = scenario ? bill_of_scenario(*scenario) : std::nullopt;
-    if (bill) bills.push_back({point_text(swept.rows[number]), *bill});
-  }
-  return bills;
-}
-
-tl::expected<void, UserError> write_sweep(const SweepFlags& flags, const Sweep& swept,
-                                          const ScenarioOfRow& scenario_of_row) {
-  const std::vector<OutputForm> forms = {
-      {".csv", [&] { return sweep_csv(swept); }},
-      {".json", [&] { return sweep_json(swept); }},
-      {".html", [&] { return sweep_to_html(swept, bills_of(swept, scenario_of_row)); }},
-      {".txt", [&] { return sweep_table(swept); }}};
+tl::expected<void, UserError> write_sweep(const SweepFlags& flags, const Sweep& swept) {
+  const std::vector<OutputForm> forms = {{".csv", [&] { return sweep_csv(swept); }},
+                                         {".json", [&] { return sweep_json(swept); }},
+                                         {".html", [&] { return sweep_to_html(swept); }},
+                                         {".txt", [&] { return sweep_table(swept); }}};
   const std::string text =
       flags.output.json ? sweep_json(swept) : sweep_summary(swept, flags.output.files, table_width());
   return write_answer(flags.output, forms, text);
@@ -493,17 +477,30 @@ tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, con
       to_text(head.shard), swept.rows.size(), head.points, shown_name(prepared.kept_name), head.shard.count));
 }
 
+/// Adds the bills of the best point and of the runner-up to the sweep, if it is a shard or has a page. Those
+/// of a shard are also added to its file. Requires that all points of the sweep or shard are finished.
+void add_bills(const SweepFlags& flags, const PreparedSweep& prepared, Sweep& swept) {
+  const bool has_page = std::ranges::any_of(
+      flags.output.files, [](const std::string& file) { return has_suffix(file, ".html"); });
+  if (!prepared.is_part && !has_page) return;
+  const auto [first, step] = prepared.grid.shard;
+  for (const std::size_t row : best_two(swept)) {
+    const std::size_t number = static_cast<std::size_t>(first) + row * static_cast<std::size_t>(step);
+    if (prepared.is_part && prepared.kept->known_bills().contains(number)) continue;
+    const auto scenario = scenario_of_point(prepared.scenario, prepared.grid, number);
+    const auto bill = scenario ? bill_of_scenario(*scenario) : std::nullopt;
+    if (!bill) continue;
+    swept.bills[row] = *bill;
+    if (prepared.is_part) prepared.kept->add(number, *bill);
+  }
+}
+
 /// Writes the output files with all finished points. After an interrupt, it then ends the process by the
 /// signal and does not return.
-Outcome finish(const SweepFlags& flags, const PreparedSweep& prepared, const Sweep& swept,
+Outcome finish(const SweepFlags& flags, const PreparedSweep& prepared, Sweep swept,
                InterruptNoted& interrupt) {
-  // After an interrupt, the numbers of rows are not those of points.
-  const std::uint64_t whole = point_count(prepared.scenario, prepared.grid);
-  const auto written =
-      prepared.is_part ? write_part_line(prepared, swept) : write_sweep(flags, swept, [&](std::size_t row) {
-        return swept.rows.size() == whole ? scenario_of_point(prepared.scenario, prepared.grid, row)
-                                          : std::nullopt;
-      });
+  if (!swept.interruption) add_bills(flags, prepared, swept);
+  const auto written = prepared.is_part ? write_part_line(prepared, swept) : write_sweep(flags, swept);
   if (interrupt.came()) {
     if (!written) write_stderr("penstock: " + written.error().message);
     write_stderr(interrupted_message(prepared.kept_name, swept));
@@ -521,9 +518,8 @@ Outcome run_sweep(SweepFlags flags) {
   auto prepared = prepared_sweep(flags);
   if (!prepared) return tl::unexpected(prepared.error());
   InterruptNoted interrupt;
-  const Sweep swept =
-      run_points(prepared->scenario, prepared->grid, flags.output, prepared->kept.get(), interrupt);
-  return finish(flags, *prepared, swept, interrupt);
+  Sweep swept = run_points(prepared->scenario, prepared->grid, flags.output, prepared->kept.get(), interrupt);
+  return finish(flags, *prepared, std::move(swept), interrupt);
 }
 
 /// Returns an error if --merge is combined with a flag of the scenario or of the grid. The merged files
@@ -547,8 +543,7 @@ Outcome run_merge(const SweepFlags& flags) {
     return tl::unexpected(known.error());
   const auto swept = merged_sweep(flags.parts);
   if (!swept) return tl::unexpected(swept.error());
-  if (auto written = write_sweep(flags, *swept, [](std::size_t) { return std::nullopt; }); !written)
-    return tl::unexpected(written.error());
+  if (auto written = write_sweep(flags, *swept); !written) return tl::unexpected(written.error());
   return outcome_of(*swept);
 }
 

@@ -105,11 +105,15 @@ std::string front_text(const TuneAnswer& answer) {
       report.front.size(), gib(smallest.peak_bytes), 100 * gain_against(smallest, report.candidates.front()));
 }
 
-/// Returns a chart of speed over memory, with a dot for each configuration. A line connects the
+/// Returns a chart of speed over memory, with a dot for each configuration that needs at most twice the
+/// usable memory. Larger ones would leave no room to tell the others apart. A line connects the
 /// configurations that no other beats in both.
 Chart front_chart(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   // Each dot has the number of its row in the table.
+  const auto is_drawn = [&](std::size_t number) {
+    return !report.usable || report.candidates[number].peak_bytes / 2 <= *report.usable;
+  };
   const auto point = [&](std::size_t number) {
     const TunedConfiguration& tuned = report.candidates[number];
     return ChartPoint{.x = static_cast<double>(tuned.peak_bytes) / kBytesPerGibibyte,
@@ -118,23 +122,28 @@ Chart front_chart(const TuneAnswer& answer) {
   };
   Chart chart;
   chart.title = "Tokens per second and device over memory";
-  chart.x_label = "GiB of the fullest device";
+  chart.x_label =
+      report.usable ? "GiB of the fullest device, up to twice the usable" : "GiB of the fullest device";
   chart.y_label = "tokens/s/device";
   chart.width = 760;
   chart.height = 420;
   for (std::size_t number = 0; number < report.candidates.size(); ++number) {
+    if (!is_drawn(number)) continue;
     ChartCurve dot{.label = chart.curves.empty() ? "configurations" : ""};
     dot.colour = curve_colour(0, 2);
     dot.dots = true;
     dot.points = {point(number)};
+    // The best configuration gets its mark first, so that no other mark takes its place.
+    if (number == 0) dot.points.front().mark = "1";
     chart.curves.push_back(std::move(dot));
   }
   ChartCurve front{.label = "not beaten"};
   front.colour = curve_colour(1, 2);
   front.dots = true;
   for (const std::size_t number : report.front) {
+    if (!is_drawn(number)) continue;
     front.points.push_back(point(number));
-    front.points.back().mark = std::to_string(number + 1);
+    if (number > 0) front.points.back().mark = std::to_string(number + 1);
   }
   std::ranges::sort(front.points, {}, &ChartPoint::x);
   const double fastest = front.points.empty() ? 0 : front.points.back().y;

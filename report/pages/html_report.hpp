@@ -28,9 +28,9 @@ std::string result_to_html(const Result& result, const Explanation* why = nullpt
 
 /// Returns the page of a sweep. It shows the best configurations. For each schedule, it shows throughput
 /// and bubble against M, with one curve for each K. It also shows a map of the shapes that fit into memory.
-/// Tables list all points, and the skipped points with the reasons. `bills` are those of the best point and
-/// of the runner-up. A merged sweep has none, because its parts hold no scenario.
-std::string sweep_to_html(const Sweep& sweep, const std::vector<NamedBill>& bills = {});
+/// Tables list all points, and the skipped points with the reasons. If the sweep has the bills of the best
+/// point and of the runner-up, a table shows them.
+std::string sweep_to_html(const Sweep& sweep);
 
 /// The explanations of the two runs that are compared. A null pointer means that a run is not explained.
 struct ExplainedPair {

@@ -45,14 +45,13 @@ namespace {
 
 using PackedJson = nlohmann::ordered_json;
 
-// The largest number of links in a chain of causes that the page stores. If a chain is longer, its earliest
-// links are left out.
-constexpr std::size_t kMostChainLinks = 64;
 // The largest size in bytes of the compressed memory samples of all ranks. If they would be larger, some
 // samples are left out.
 constexpr std::size_t kMostMemoryBytes = std::size_t{256} * 1024;
 constexpr std::size_t kMemorySlots = 300;
 constexpr std::int32_t kNoSpan = -1;
+// The number in place of a ChainKind that ends a chain of causes.
+constexpr std::int64_t kEndOfChain = kEnumWords<ChainKind>.size();
 
 // The colours of causes and phases differ by at least 12 in CIELAB, also for readers who see no red, no green
 // or no blue (tests/report/viewer_test.cpp).
@@ -77,29 +76,31 @@ constexpr std::array<std::string_view, kIdlePhases> kPhaseColours = {
 
 /// The columns of numbers into which a run is packed for viewer.js.
 enum class Column : std::uint8_t {
+  rank_codes,
   code,
   microbatch,
   version,
   start,
   duration,
   release,
-  link,
+  has_send,
   interval_at,
   interval_mask,
   interval_part,
   ready,
-  chain_length,
+  chain_known,
   chain_what,
   chain_span,
   chain_from,
+  memory_at,
   memory_time,
   memory_mask,
   memory_amount,
 };
-constexpr std::array<std::string_view, 18> kColumnNames = {
-    "code",      "microbatch", "version",      "start",        "duration",   "release",
-    "link",      "intervalAt", "intervalMask", "intervalPart", "ready",      "chainLength",
-    "chainWhat", "chainSpan",  "chainFrom",    "memoryTime",   "memoryMask", "memoryAmount"};
+constexpr std::array<std::string_view, 20> kColumnNames = {
+    "rankCodes", "code",       "microbatch",   "version",      "start",      "duration",    "release",
+    "hasSend",   "intervalAt", "intervalMask", "intervalPart", "ready",      "chainKnown",  "chainWhat",
+    "chainSpan", "chainFrom",  "memoryAt",     "memoryTime",   "memoryMask", "memoryAmount"};
 
 void put_number(std::string& bytes, std::uint64_t number) {
   for (; number >= 128; number >>= 7) bytes += static_cast<char>(number | 128);
@@ -144,6 +145,9 @@ Code code_of(const Span& span) {
   return {span.action.kind, span.action.stage, span.action.peer, span.replica, span.action.overlaps_next};
 }
 
+/// The fields of a Code as numbers.
+using PackedCode = std::array<std::int32_t, 5>;
+
 /// The values of the last span on a rank that has a given code. The next span with this code is stored as the
 /// differences to these values.
 struct LastOfCode {
@@ -152,7 +156,6 @@ struct LastOfCode {
   std::int32_t version = 0;
   Ns duration = 0;
   Ns hold = 0;
-  std::int32_t link = 0;
 };
 
 /// The key by which the SEND of a message is found: direction, sending stage, receiving stage and
@@ -220,8 +223,7 @@ class RunPacker {
   PackedJson pack_spans() {
     for (std::size_t i = 0; i < held_.spans.size(); ++i) {
       const Action& action = held_.spans[i].action;
-      if (is_send(action.kind))
-        sends_.try_emplace(message_key(action), Send{i, static_cast<std::int32_t>(sends_.size())});
+      if (is_send(action.kind)) sends_.try_emplace(message_key(action), i);
     }
     PackedJson ranks = PackedJson::array();
     std::size_t next = 0;
@@ -230,25 +232,35 @@ class RunPacker {
       rank.first = next;
       while (next < held_.spans.size() && held_.spans[next].rank == number) ++next;
       rank.end = next;
-      PackedJson codes = PackedJson::array();
-      pack_rank(rank, codes);
+      const std::vector<PackedCode> codes = pack_rank(rank);
+      pack_codes(codes);
       ranks.push_back({{"name", fmt::format("rank {}", number)},
                        {"device", device_of(number)},
                        {"spans", rank.end - rank.first},
-                       {"codes", std::move(codes)}});
+                       {"codes", codes.size()}});
     }
     return ranks;
+  }
+
+  /// Writes the codes of a rank as differences to those of the rank before, which usually has the same codes
+  /// for other stages.
+  void pack_codes(const std::vector<PackedCode>& codes) {
+    codes_before_.resize(std::max(codes_before_.size(), codes.size()));
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      for (std::size_t k = 0; k < codes[i].size(); ++k)
+        columns_.put_signed(Column::rank_codes, codes[i][k] - codes_before_[i][k]);
+      codes_before_[i] = codes[i];
+    }
   }
 
   std::string device_of(std::int32_t rank) const {
     return index(rank) < run_.result->ranks.size() ? run_.result->ranks[index(rank)].device : "";
   }
 
-  void pack_rank(Rank& rank, PackedJson& codes) {
+  /// Writes the spans of a rank. Returns the rank's codes in the order of their numbers.
+  std::vector<PackedCode> pack_rank(Rank& rank) {
+    std::vector<PackedCode> codes;
     std::map<Code, LastOfCode> lasts;
-    // Codes are stored as differences to the previous code, because the stages of a rank often follow each
-    // other.
-    std::array<std::int32_t, 5> last_code{};
     const Span* group = nullptr;  // the last compute span
     for (std::size_t i = rank.first; i < rank.end; ++i) {
       const Span& span = held_.spans[i];
@@ -256,13 +268,8 @@ class RunPacker {
       LastOfCode& last = entry->second;
       if (is_new) {
         last.number = static_cast<std::int32_t>(codes.size());
-        const std::array<std::int32_t, 5> code = {static_cast<std::int32_t>(span.action.kind),
-                                                  span.action.stage, span.action.peer, span.replica,
-                                                  span.action.overlaps_next ? 1 : 0};
-        PackedJson differences = PackedJson::array();
-        for (std::size_t k = 0; k < code.size(); ++k) differences.push_back(code[k] - last_code[k]);
-        codes.push_back(std::move(differences));
-        last_code = code;
+        codes.push_back({static_cast<std::int32_t>(span.action.kind), span.action.stage, span.action.peer,
+                         span.replica, span.action.overlaps_next ? 1 : 0});
       }
       columns_.put(Column::code, last.number);
       if (has_microbatch(span.action.kind)) {
@@ -281,6 +288,7 @@ class RunPacker {
         rank.groups.push_back(static_cast<std::int32_t>(i));
       group = &span;
     }
+    return codes;
   }
 
   /// Returns the time at which a span is expected to start. It is the end of the last compute span, or the
@@ -304,18 +312,12 @@ class RunPacker {
   /// Writes the times of a RECV as differences to the times of its SEND, which are usually equal.
   void pack_receive(const Span& span, LastOfCode& last, const Span* group) {
     const auto sent = sends_.find(message_key(span.action));
+    columns_.put(Column::has_send, sent == sends_.end() ? 0 : 1);
     if (sent == sends_.end()) {
-      columns_.put(Column::link, 0);
       pack_times(span, last, group);
       return;
     }
-    // The value 0 means that there is no SEND. The differences 0, -1 and 1 are therefore stored as 1, 2
-    // and 3.
-    const std::int32_t difference = sent->second.number - last.link;
-    columns_.put(Column::link,
-                 difference < 0 ? -2 * std::int64_t{difference} : 2 * std::int64_t{difference} + 1);
-    last.link = sent->second.number;
-    const Span& send = held_.spans[sent->second.span];
+    const Span& send = held_.spans[sent->second];
     columns_.put_signed(Column::start, span.start_ns - send.start_ns);
     columns_.put_signed(Column::duration, span.end_ns - send.end_ns);
   }
@@ -345,8 +347,7 @@ class RunPacker {
       counts.push_back(count);
     }
     header["intervals"] = std::move(counts);
-    std::vector<std::int32_t> none;
-    pack_chain(run_.why->critical_path, 0, run_.why->critical_path.size(), none);
+    pack_chain(run_.why->critical_path, 0, kNoSpan);
   }
 
   /// Returns the number of the rank's compute group that follows the idle interval. For the interval at the
@@ -379,51 +380,86 @@ class RunPacker {
     const std::vector<std::int32_t>& groups = ranks_[index(rank)].groups;
     const std::int32_t base = group < groups.size() ? groups[group] : 0;
     columns_.put(Column::ready, ready > base ? ready - base : 0);
-    // The end of the run has no action. Its key is a code that no action has.
-    const Code before = group < groups.size() ? code_of(held_.spans[index(groups[group])])
-                                              : Code{ActionKind::forward, -1, 0, 0, false};
-    pack_chain(interval.chain, interval.start_ns, kMostChainLinks, last_chains_[{rank, before}]);
+    pack_chain(interval.chain, interval.start_ns, group < groups.size() ? groups[group] : kNoSpan);
   }
 
   Ns makespan() const { return timeline_.makespan_ns; }
 
-  /// Writes a chain of causes as spans of the run. Usually, the same ranks were in the previous chain before
-  /// an action with the same code. Each span then has almost the same distance from the span at the same
-  /// place in that chain. So only changes of the distance are written, which are mostly 0. The argument
-  /// `last` has the spans of that chain, and then gets those of this chain.
-  void pack_chain(const std::vector<ChainLink>& chain, Ns from_ns, std::size_t most_links,
-                  std::vector<std::int32_t>& last) {
-    std::vector<std::pair<const ChainLink*, std::int32_t>> links;
-    for (std::size_t i = chain.size() > most_links ? chain.size() - most_links : 0; i < chain.size(); ++i) {
-      const std::int32_t span = span_named(chain[i].rank, chain[i].name, chain[i].from_ns, chain[i].to_ns);
-      if (span != kNoSpan) links.emplace_back(&chain[i], span);
-    }
-    columns_.put(Column::chain_length, static_cast<std::int64_t>(links.size()));
-    Ns expected = from_ns;
-    std::int32_t distance = 0;
-    std::vector<std::int32_t> numbers;
-    numbers.reserve(links.size());
-    for (const auto& [link, number] : links) {
-      const Span& span = held_.spans[index(number)];
-      columns_.put(Column::chain_what, static_cast<std::int64_t>(link->what));
-      if (numbers.size() < last.size()) {
-        const std::int32_t now = number - last[numbers.size()];
-        columns_.put_signed(Column::chain_span, now - distance);
-        distance = now;
+  /// A link of a chain of causes as the page stores it: its kind, as a number, and its span.
+  struct PackedLink {
+    std::int64_t what = static_cast<std::int64_t>(ChainKind::compute);
+    std::int32_t span = kNoSpan;
+    Ns late_ns = 0;  // start of the link, less the start that viewer.js expects
+
+    friend bool operator==(const PackedLink&, const PackedLink&) = default;
+  };
+
+  /// Writes a chain of causes from its latest link to its earliest one. `after` is the span for which the
+  /// rank waits, or kNoSpan at the end of the run.
+  ///
+  /// An event waits for the same events in all chains that contain it. So the step from a link to the link
+  /// before it is stored once, and later chains follow it. A chain is written as 0 if all its steps are
+  /// known. Otherwise it is written as one more than the number of steps that are known, the next link, and
+  /// so on.
+  void pack_chain(const std::vector<ChainLink>& chain, Ns from_ns, std::int32_t after) {
+    PackedLink later{.span = after};
+    std::int64_t known = 0;
+    for (const PackedLink& link : packed_links(chain, from_ns)) {
+      const auto step = steps_.find(step_key(later));
+      if (step != steps_.end() && step->second == link) {
+        ++known;
       } else {
-        columns_.put_signed(Column::chain_span, number - last_linked_);
+        columns_.put(Column::chain_known, known + 1);
+        known = 0;
+        pack_link(link, later);
+        if (link.late_ns == 0 && link.span != kNoSpan && later.span != kNoSpan)
+          steps_.try_emplace(step_key(later), link);
       }
-      numbers.push_back(number);
-      if (link->what == ChainKind::latency) {
-        expected = std::max(span.start_ns, span.released_ns);
-      } else if (link->what != ChainKind::launch) {
+      later = link;
+    }
+    if (known > 0) columns_.put(Column::chain_known, 0);
+  }
+
+  static std::int64_t step_key(const PackedLink& link) {
+    return std::int64_t{link.span} * (kEndOfChain + 1) + link.what;
+  }
+
+  /// Writes a link of a chain behind the later link `later`. The distance of their spans is usually that of
+  /// the last two such links with the same codes.
+  void pack_link(const PackedLink& link, const PackedLink& later) {
+    columns_.put(Column::chain_what, link.what);
+    if (link.what == kEndOfChain) return;
+    const bool has_later = later.span != kNoSpan;
+    const Span& span = held_.spans[has_later ? index(later.span) : 0];
+    std::int32_t& last = distances_[{later.what, has_later ? span.rank : -1, code_of(span)}];
+    const std::int32_t distance = link.span - later.span;
+    columns_.put_signed(Column::chain_span, distance - last);
+    columns_.put_signed(Column::chain_from, link.late_ns);
+    last = distance;
+  }
+
+  /// Returns the links of a chain, the latest first. If the start of the earliest link does not show that the
+  /// chain ends there, the last element says so.
+  std::vector<PackedLink> packed_links(const std::vector<ChainLink>& chain, Ns from_ns) const {
+    std::vector<PackedLink> links;
+    Ns expected = from_ns;
+    bool shows_end = false;
+    for (const ChainLink& link : chain) {
+      const std::int32_t number = span_named(link.rank, link.name, link.from_ns, link.to_ns);
+      if (number == kNoSpan) continue;
+      const Span& span = held_.spans[index(number)];
+      if (links.empty()) shows_end = link.what != ChainKind::launch && link.from_ns == from_ns;
+      if (link.what == ChainKind::latency) {
+        expected = std::max({span.start_ns, span.released_ns, from_ns});
+      } else if (link.what != ChainKind::launch) {
         expected = std::max(span.start_ns, from_ns);
       }
-      columns_.put_signed(Column::chain_from, link->from_ns - expected);
-      expected = end_of(*link, span);
-      last_linked_ = number;
+      links.push_back({static_cast<std::int64_t>(link.what), number, link.from_ns - expected});
+      expected = end_of(link, span);
     }
-    last = std::move(numbers);
+    if (!shows_end) links.insert(links.begin(), {.what = kEndOfChain});
+    std::ranges::reverse(links);
+    return links;
   }
 
   /// Returns the time at which a link in a chain of causes is expected to end. If the next link is a
@@ -489,20 +525,34 @@ class RunPacker {
       memory["categories"].push_back({{"name", name}, {"colour", to_hex(colour_of(category))}});
     }
     pack_samples(memory, used, false);
+    constexpr auto kColumns =
+        std::to_array({Column::memory_at, Column::memory_time, Column::memory_mask, Column::memory_amount});
     std::string all;
-    for (const Column column : {Column::memory_time, Column::memory_mask, Column::memory_amount})
-      all += columns_.of(column);
+    for (const Column column : kColumns) all += columns_.of(column);
     if (deflated(all).size() > kMostMemoryBytes) {
-      for (const Column column : {Column::memory_time, Column::memory_mask, Column::memory_amount})
-        columns_.of(column).clear();
+      for (const Column column : kColumns) columns_.of(column).clear();
       pack_samples(memory, used, true);
     }
     header["memory"] = std::move(memory);
   }
 
+  /// Returns the starts and the ends of a rank's compute groups in the order of time. Most changes of memory
+  /// are at one of these times.
+  std::vector<Ns> bounds_of(std::size_t rank) const {
+    std::vector<Ns> bounds;
+    if (rank >= ranks_.size()) return bounds;
+    for (const std::int32_t group : ranks_[rank].groups) {
+      bounds.push_back(held_.spans[index(group)].start_ns);
+      bounds.push_back(held_.spans[index(group)].end_ns);
+    }
+    std::ranges::sort(bounds);
+    return bounds;
+  }
+
   void pack_samples(PackedJson& memory, const std::vector<MemoryCategory>& used, bool thin) {
     memory["ranks"] = PackedJson::array();
-    for (const RankReport& rank : run_.result->ranks) {
+    for (std::size_t number = 0; number < run_.result->ranks.size(); ++number) {
+      const RankReport& rank = run_.result->ranks[number];
       const std::vector<MemorySample> samples =
           thin ? thinned(rank.memory.samples, makespan(), kMemorySlots) : rank.memory.samples;
       const auto usable = rank.memory.usable();
@@ -510,8 +560,17 @@ class RunPacker {
                                  {"peak", rank.memory.peak_bytes},
                                  {"usable", usable ? PackedJson(*usable) : PackedJson(nullptr)}});
       MemorySample last{};
+      const std::vector<Ns> bounds = bounds_of(number);
+      auto bound = bounds.begin();
       for (const MemorySample& sample : samples) {
-        columns_.put_signed(Column::memory_time, sample.time_ns - last.time_ns);
+        const auto next = std::lower_bound(bound, bounds.end(), sample.time_ns);
+        if (next != bounds.end() && *next == sample.time_ns) {
+          columns_.put(Column::memory_at, next - bound + 1);
+          bound = next;
+        } else {
+          columns_.put(Column::memory_at, 0);
+          columns_.put_signed(Column::memory_time, sample.time_ns - last.time_ns);
+        }
         std::int64_t mask = 0;
         for (std::size_t c = 0; c < used.size(); ++c) {
           const auto category = static_cast<std::size_t>(used[c]);
@@ -526,23 +585,18 @@ class RunPacker {
     }
   }
 
-  /// A SEND: its span, and its number among the SENDs.
-  struct Send {
-    std::size_t span = 0;
-    std::int32_t number = 0;
-  };
-
   const ViewedRun& run_;
   const Timeline& timeline_;
   HeldSpans held_;
   std::vector<Rank> ranks_;
   PackedColumns columns_;
-  std::map<MessageKey, Send> sends_;
+  std::vector<PackedCode> codes_before_;  // of the rank before, by number
+  std::map<MessageKey, std::size_t> sends_;
   std::unordered_map<std::string, std::vector<std::int32_t>> named_;
-  std::int32_t last_linked_ = 0;  // the span of the last link that was written
-  // The key is a rank and the code of the action after an idle interval. The value has the spans of the
-  // latest chain before such an action.
-  std::map<std::pair<std::int32_t, Code>, std::vector<std::int32_t>> last_chains_;
+  std::unordered_map<std::int64_t, PackedLink> steps_;  // by step_key() of the later link
+  // By the kind of a link in a chain, and by the rank and the code of its span: the distance from this span
+  // to the span of the link before it, when such links were last written.
+  std::map<std::tuple<std::int64_t, std::int32_t, Code>, std::int32_t> distances_;
 };
 
 /// Returns a legend for the viewer: the words and the colours that it shows.

@@ -390,8 +390,19 @@ std::string front_html(const Sweep& sweep) {
   return points < 2 ? "" : chart_to_svg(chart);
 }
 
-std::string best_html(const Sweep& sweep, const std::vector<NamedBill>& bills) {
+/// Returns the bills of the best point and of the runner-up, as far as the sweep has them.
+std::vector<NamedBill> best_bills(const Sweep& sweep) {
+  std::vector<NamedBill> bills;
+  for (const std::size_t number : best_two(sweep)) {
+    const auto bill = sweep.bills.find(number);
+    if (bill != sweep.bills.end()) bills.push_back({point_text(sweep.rows[number]), bill->second});
+  }
+  return bills;
+}
+
+std::string best_html(const Sweep& sweep) {
   const std::vector<SweepRow> best = best_per_schedule(sweep);
+  const std::vector<NamedBill> bills = best_bills(sweep);
   if (best.empty()) return "<p class=\"alarm\">No configuration ran and fits into memory.</p>\n";
   return answer_html(best) +
          table_section("Where the time goes, of the mean rank",
@@ -405,10 +416,10 @@ std::string best_html(const Sweep& sweep, const std::vector<NamedBill>& bills) {
 
 }  // namespace
 
-std::string sweep_to_html(const Sweep& sweep, const std::vector<NamedBill>& bills) {
+std::string sweep_to_html(const Sweep& sweep) {
   HtmlPage page;
   page.title = sweep.title.empty() ? "Sweep" : sweep.title;
-  page.body = best_html(sweep, bills);
+  page.body = best_html(sweep);
   for (const std::string& note : sweep.notes)
     page.body += fmt::format("<p class=\"note\">Note: {}</p>\n", xml_escaped(note));
   const PointAxis axis(sweep);

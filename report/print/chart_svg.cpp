@@ -234,8 +234,61 @@ std::string area_svg(const ChartArea& area, const Frame& frame) {
                      points, xml_escaped(area.label));
 }
 
-/// Returns a line through the points. Each point has a dot, and the tooltip of the dot shows its values.
-std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& frame) {
+/// A collector of the marks of a chart. It places each mark beside its dot, where it covers no earlier mark.
+/// A mark without such a place is left out. The tooltip of its dot still has the name.
+class PlacedMarks {
+ public:
+  explicit PlacedMarks(const Frame& frame) : frame_(frame) {}
+
+  void add(const ChartPoint& point) {
+    const double x = frame_.x(point.x);
+    const double y = frame_.y(point.y);
+    // In the right fifth of the plot, a mark is to the left of its dot. Otherwise the mark would cover the
+    // legend.
+    const bool is_right = x > frame_.left + 0.8 * frame_.width;
+    for (const double above : {4.0, -12.0, 16.0, -24.0}) {
+      for (const bool is_left : {is_right, true}) {
+        const double width = kMarkCharacter * static_cast<double>(point.mark.size());
+        const double left = is_left ? x - kMarkGap - width : x + kMarkGap;
+        const Box box{.left = left, .right = left + width, .baseline = y - above};
+        if (box.left < frame_.left ||
+            std::ranges::any_of(boxes_, [&](const Box& other) { return overlap(box, other); }))
+          continue;
+        boxes_.push_back(box);
+        fmt::format_to(std::back_inserter(svg_), "<text x=\"{:.2f}\" y=\"{:.2f}\"{}>{}</text>\n",
+                       is_left ? x - kMarkGap : x + kMarkGap, box.baseline,
+                       is_left ? " text-anchor=\"end\"" : "", xml_escaped(point.mark));
+        return;
+      }
+    }
+  }
+
+  const std::string& svg() const { return svg_; }
+
+ private:
+  static constexpr double kMarkGap = 5;
+  static constexpr double kMarkCharacter = 6.2;  // width of a character in a font of 11 pixels
+  static constexpr double kMarkHeight = 10;
+
+  struct Box {
+    double left = 0;
+    double right = 0;
+    double baseline = 0;
+  };
+
+  static bool overlap(const Box& one, const Box& other) {
+    return one.left < other.right && other.left < one.right &&
+           std::abs(one.baseline - other.baseline) < kMarkHeight;
+  }
+
+  const Frame& frame_;
+  std::vector<Box> boxes_;
+  std::string svg_;
+};
+
+/// Returns a line through the points. Each point has a dot, and the tooltip of the dot shows its values. Adds
+/// the marks of the points to `marks`.
+std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& frame, PlacedMarks& marks) {
   std::string points;
   std::string dots;
   for (const ChartPoint& point : curve.points) {
@@ -249,13 +302,7 @@ std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& 
         frame.x(point.x), frame.y(point.y), point.hollow ? "#ffffff" : to_hex(curve.colour),
         to_hex(curve.colour), xml_escaped(point.name.empty() ? curve.label : point.name),
         tick_text(point.x, chart.x_unit, point.x), tick_text(point.y, chart.y_unit, point.y));
-    if (point.mark.empty()) continue;
-    // In the right fifth of the plot, a mark is to the left of its dot. Otherwise the mark would cover the
-    // legend.
-    const bool is_right = frame.x(point.x) > frame.left + 0.8 * frame.width;
-    fmt::format_to(std::back_inserter(dots), "<text x=\"{:.2f}\" y=\"{:.2f}\"{}>{}</text>\n",
-                   frame.x(point.x) + (is_right ? -5 : 5), frame.y(point.y) - 4,
-                   is_right ? " text-anchor=\"end\"" : "", xml_escaped(point.mark));
+    if (!point.mark.empty()) marks.add(point);
   }
   return fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{} points=\"{}\"/>\n{}",
                      to_hex(curve.colour), curve.dashed ? "1.4" : "2",
@@ -312,8 +359,9 @@ std::string chart_to_svg(const Chart& chart) {
   svg += fmt::format("<text x=\"{}\" y=\"27\" fill=\"#555555\">{}</text>\n", 6, xml_escaped(chart.y_label));
   for (const ChartArea& area : chart.areas) svg += area_svg(area, frame);
   svg += axes_svg(chart, frame);
-  for (const ChartCurve& curve : chart.curves) svg += curve_svg(chart, curve, frame);
-  return svg + legend_svg(chart, frame) + "</svg>\n";
+  PlacedMarks marks(frame);
+  for (const ChartCurve& curve : chart.curves) svg += curve_svg(chart, curve, frame, marks);
+  return svg + marks.svg() + legend_svg(chart, frame) + "</svg>\n";
 }
 
 // Places legend entries from left to right. If an entry would cross the right edge, it begins a new line.

@@ -2,6 +2,7 @@
 //
 //   {"schema_version":3,"kind":"sweep-progress","points":1000,"digest":"6c1f...","shard":1,"shards":4,...}
 //   {"point":4,"row":{...},"counts_activations":false,"notes":[]}
+//   {"bill_of":4,"makespan_ns":12000000,"lines":[["work",9000000],["fill",3000000]]}
 //
 // Another program may have written the file, so every number is checked against the range of its type.
 
@@ -21,7 +22,9 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
+#include "report/print/units.hpp"
 #include "report/result/result_json.hpp"
+#include "report/why/explanation.hpp"
 
 namespace penstock {
 namespace {
@@ -99,8 +102,8 @@ std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
                      to_text(expected.shard));
 }
 
-/// The largest number of lines that a file may have for one point. A sweep writes one line, but a merged
-/// file may have a second one.
+/// The largest number of lines that a file may have for one point. A sweep writes one line for the point, and
+/// may write one for its bill.
 constexpr std::size_t kMostLinesOfAPoint = 2;
 
 /// Reads a line like std::getline(), but stops one character after the longest allowed length. The caller can
@@ -111,9 +114,33 @@ bool next_line(std::istream& text, std::string& line) {
   return !line.empty() || text.good();
 }
 
-/// Adds the point of one line to `part`. Returns a description of the fault in the line, or an empty text if
+/// Adds the bill of one line to `part`. Returns a description of the fault in the line, or an empty text if
 /// there is none.
-std::string add_point(const std::string& line, SweepPart& part) {
+std::string add_bill(const Json& line, SweepPart& part) {
+  const auto number = number_at(line, "bill_of", 0, kMostPoints);
+  const auto makespan = number_at(line, "makespan_ns", 0, std::numeric_limits<std::int64_t>::max());
+  if (!number || !part.points.contains(static_cast<std::size_t>(*number)))
+    return "bill_of: expected the number of a point in a line above";
+  const bool has_lines = makespan && line.contains("lines") && line.at("lines").is_array();
+  const auto is_line = [](const Json& one) {
+    return one.is_array() && one.size() == 2 && one[0].is_string() && one[1].is_number_integer();
+  };
+  if (!has_lines || !std::ranges::all_of(line.at("lines"), is_line))
+    return "expected makespan_ns, and lines with a cause and a number of ns each";
+  MeanBill bill{.makespan_ns = *makespan};
+  for (const Json& one : line.at("lines"))
+    bill.lines.push_back({.cause = one[0].get<std::string>(), .mean_ns = one[1].get<Ns>()});
+  part.bills.insert_or_assign(static_cast<std::size_t>(*number), std::move(bill));
+  return "";
+}
+
+/// Adds the point or the bill of one line to `part`. Returns a description of the fault in the line, or an
+/// empty text if there is none.
+std::string add_line(const std::string& line, SweepPart& part) {
+  if (line.starts_with(R"({"bill_of")")) {
+    const auto bill = json_of<Json>(line);
+    return bill ? add_bill(*bill, part) : fmt::format("expected the bill of a point: {}", bill.error());
+  }
   auto point = sweep_point_of_json(line);
   if (!point) return point.error();
   if (point->first >= part.head.points || !part.head.shard.has(point->first)) {
@@ -149,6 +176,13 @@ std::string sweep_progress_head(const SweepHead& head) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
+std::string sweep_bill_json(std::size_t number, const MeanBill& bill) {
+  Json lines = Json::array();
+  for (const MeanLine& line : bill.lines) lines.push_back({line.cause, line.mean_ns});
+  const Json json = {{"bill_of", number}, {"makespan_ns", bill.makespan_ns}, {"lines", std::move(lines)}};
+  return json.dump() + '\n';
+}
+
 tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const std::string& file,
                                                      const SweepHead* expected) {
   SweepPart part;
@@ -174,7 +208,7 @@ tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const s
                                part.head.points));
     }
     if (text.eof()) break;  // a crash can leave a last line without an end
-    if (const std::string wrong = add_point(line, part); !wrong.empty()) return fault(wrong);
+    if (const std::string wrong = add_line(line, part); !wrong.empty()) return fault(wrong);
   }
   if (text.bad()) return tl::unexpected(fmt::format("{}: cannot be read", file));
   if (number == 1) return tl::unexpected(fmt::format("{}: expected a part of a sweep, got nothing", file));

@@ -18,6 +18,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "report/why/explanation.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
@@ -91,6 +92,8 @@ struct Sweep {
   /// A sentence that says how many points were finished when the sweep was interrupted. It is also in
   /// `notes`.
   std::optional<std::string> interruption{};
+  /// The bills of the points that the page explains, by their indices in `rows`.
+  std::map<std::size_t, MeanBill> bills{};
 
   friend bool operator==(const Sweep&, const Sweep&) = default;
 };
@@ -184,11 +187,18 @@ struct SweepHead {
 struct SweepPart {
   SweepHead head;
   std::map<std::size_t, SweepPoint> points;  ///< The finished points by their number in the sweep.
+  std::map<std::size_t, MeanBill> bills;     ///< The bills of some of these points, by the same numbers.
 };
 
 /// Returns the first line of a progress file, which identifies the sweep and the shard. Each further line
-/// is the sweep_point_json() of one point. The points may be in any order.
+/// is the sweep_point_json() of one point, or the sweep_bill_json() of a point in an earlier line. The points
+/// may be in any order.
 std::string sweep_progress_head(const SweepHead& head);
+/// Returns the bill of a point as one line of JSON. `number` is the index of the point in the sweep. The
+/// shard with the best point of the whole sweep has this point among its own best_two(), and the same holds
+/// for the runner-up. So a merged sweep has the bills for its page if each shard stores those of its
+/// best_two().
+std::string sweep_bill_json(std::size_t number, const MeanBill& bill);
 
 /// Reads the progress text of one shard. If a point appears twice, its last line counts. A last line without
 /// a line end is dropped, because it may be incomplete after a crash. If `expected` is given, the text must

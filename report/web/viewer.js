@@ -9,7 +9,8 @@
 'use strict';
 
 const AXIS = 22, LEAST_BOX = 4, LEAST_WINDOW = 20, MOST_MESSAGES = 1500, MOST_SVG_BOXES = 20000, MOST_CHAIN_LINES = 8;
-const COMPUTE = 0, LATENCY = 3, COLLECTIVE = 4, LAUNCH = 5;  // numbers of ChainKind in report/why/explanation.hpp
+// Numbers of ChainKind in report/why/explanation.hpp, and the number that ends a chain.
+const COMPUTE = 0, LATENCY = 3, COLLECTIVE = 4, LAUNCH = 5, OFFLOAD = 6, END_OF_CHAIN = 7;
 const CHAIN_WORDS = ['computes on rank', 'is sent by rank', 'is sent before it in its channel by rank',
   'is on its way from rank', 'runs on the ranks of its stage, such as rank', 'is launched on rank'];
 
@@ -47,7 +48,7 @@ function readRuns(bytes) {
     }
     readSpans(run, data, columns);
     readIntervals(run, columns);
-    if (run.memory) readMemory(run.memory, columns);
+    if (run.memory) readMemory(run, columns);
   }
   return data;
 }
@@ -59,17 +60,16 @@ function readSpans(run, data, columns) {
     released: new Float64Array(count).fill(-1), link: new Int32Array(count).fill(-1)};
   run.codes = [];
   run.count = count;
-  const {code: codeColumn, microbatch: microbatchColumn, version, start: startColumn, duration: durationColumn, link: linkColumn} = columns;
-  const {start: starts, end: ends} = spans, received = [], sends = [];
+  const {rankCodes, code: codeColumn, microbatch: microbatchColumn, version, start: startColumn, duration: durationColumn} = columns;
+  const {start: starts, end: ends} = spans, received = [], sends = new Map(), codesBefore = [];
   let i = 0;
   run.ranks.forEach((rank, number) => {
     rank.first = i;
     const base = run.codes.length, last = [];
-    let code = [0, 0, 0, 0, 0];
-    rank.codes = rank.codes.map(differences => code = code.map((part, k) => part + differences[k]));
-    for (const [kind, stage, peer, replica, pair] of rank.codes) {
+    for (let i = 0; i < rank.codes; ++i) {
+      const code = codesBefore[i] ??= [0, 0, 0, 0, 0], [kind, stage, peer, replica, pair] = code.map((part, k) => code[k] = part + rankCodes.signed());
       run.codes.push({...data.kinds[kind], number: kind, stage, peer, replica, pair: pair === 1, rank: number});
-      last.push({microbatch: -1, version: 0, duration: 0, hold: 0, link: 0});
+      last.push({microbatch: -1, version: 0, duration: 0, hold: 0});
     }
     const groups = [], sent = [], collectives = [];
     let group = -1;
@@ -79,11 +79,8 @@ function readSpans(run, data, columns) {
       spans.code[i] = base + local;
       if (code.microbatch) spans.microbatch[i] = before.microbatch += microbatchColumn.signed() + 1;
       spans.version[i] = before.version += version.signed();
-      const link = code.receive ? linkColumn.next() : 0;
       const start = startColumn.signed(), duration = durationColumn.signed();
-      if (link > 0) {
-        before.link += link % 2 ? (link - 1) / 2 : -link / 2;
-        spans.link[i] = before.link;
+      if (code.receive && columns.hasSend.next()) {
         starts[i] = start;
         ends[i] = duration;
         received.push(i);
@@ -95,7 +92,8 @@ function readSpans(run, data, columns) {
       if (code.send) {
         before.hold += columns.release.signed();
         if (before.hold >= 0) spans.released[i] = starts[i] + before.hold;
-        sends.push(i);
+        const key = messageKey(run, i);
+        if (!sends.has(key)) sends.set(key, i);
         sent.push(i);
       }
       if (code.compute) {
@@ -109,17 +107,24 @@ function readSpans(run, data, columns) {
     rank.sent = sorted(sent, spans);
     rank.collectives = sorted(collectives, spans);
     rank.longestSend = rank.sent.reduce((most, s) => Math.max(most, spans.end[s] - spans.start[s]), 0);
-    const stages = [...new Set(rank.codes.filter(code => data.kinds[code[0]].compute).map(code => code[1]))].sort((a, b) => a - b);
-    for (const code of run.codes.slice(base))
+    const codes = run.codes.slice(base);
+    const stages = [...new Set(codes.filter(code => code.compute).map(code => code.stage))].sort((a, b) => a - b);
+    for (const code of codes)
       code.shade = stages.length < 2 ? 0 : 0.5 * Math.max(0, stages.indexOf(code.stage)) / (stages.length - 1);
   });
   for (const span of received) {
-    const send = sends[spans.link[span]];
+    const send = sends.get(messageKey(run, span));
     spans.link[span] = send;
     spans.link[send] = span;
     spans.start[span] += spans.start[send];
     spans.end[span] += spans.end[send];
   }
+}
+
+// Returns a number that the SEND and the RECV of a message share. It has a direction, two stages and a microbatch.
+function messageKey(run, span) {
+  const code = run.codes[run.spans.code[span]], [from, to] = code.send ? [code.stage, code.peer] : [code.peer, code.stage];
+  return ((run.spans.microbatch[span] * 2 + (code.letters.endsWith('F') ? 1 : 0)) * 65536 + from) * 65536 + to;
 }
 
 function sorted(list, spans) {
@@ -142,8 +147,7 @@ function readIntervals(run, columns) {
         info = tables.phase.length;
         readParts(tables, columns, from, to);
         const ready = columns.ready.next();
-        // The code of the action behind the interval. Each rank has codes of its own.
-        tables.before.push(group < count ? spans.code[rank.groups[group]] : -1 - number);
+        tables.before.push(group < count ? rank.groups[group] : -1);
         tables.ready.push(ready > 0 ? ready + (group < count ? rank.groups[group] : 0) : -1);
         explained = --left > 0 ? explained + columns.intervalAt.signed() : -1;
       }
@@ -179,54 +183,99 @@ function readParts(tables, columns, from, to) {
   tables.partFirst.push(tables.part.length);
 }
 
-// Reads the chains of all intervals and the critical path. They are read when they are first needed, so that the
-// first picture need not wait for them.
+// Reads the steps of chains, and finds the critical path. They are read when they are first needed, so that the first
+// picture need not wait for them. A step leads from a link of a chain to the link before it, and holds in all chains,
+// except in those whose `links` have another link at this place.
 function readChains(run) {
-  if (run.chains) return;
-  run.chains = [];
-  run.critical = [];
-  if (run.chainColumns) {
-    const {from, to, before} = run.causes, state = {linked: 0, lasts: new Map()};
-    for (let info = 0; info < from.length; ++info)
-      run.chains.push(readChain(run, state, from[info], to[info], before[info]));
-    run.critical = readChain(run, state, 0, run.makespan, null);
+  if (run.isCritical) return;
+  Object.assign(run, {steps: new Map(), links: [], critical: []});
+  if (run.explained) {
+    const {from, before} = run.causes, last = new Map();
+    for (let info = 0; info <= from.length; ++info) {
+      const [begin, after] = info < from.length ? [from[info], before[info]] : [0, -1];
+      run.links.push(readLinks(run, last, begin, after));
+    }
+    run.critical = chainOf(run, from.length, 0, run.makespan, -1);
   }
   run.isCritical = new Set(run.critical.map(link => link.span));
 }
 
-// Reads a chain. Its spans are behind those of the latest chain before an action of the same code by a distance,
-// and the column has the changes of this distance.
-function readChain(run, state, from, to, before) {
-  const spans = run.spans, columns = run.chainColumns, links = [], last = state.lasts.get(before) ?? [];
-  let expected = from, distance = 0;
-  for (let left = columns.chainLength.next(); left > 0; --left) {
-    const what = columns.chainWhat.next(), number = columns.chainSpan.signed();
-    const span = links.length < last.length ? last[links.length] + (distance += number) : state.linked + number;
-    state.linked = span;
-    if (what === LATENCY) expected = Math.max(spans.start[span], spans.released[span]);
-    else if (what !== LAUNCH) expected = Math.max(spans.start[span], from);
-    const begin = expected + columns.chainFrom.signed();
-    if (links.length > 0) links[links.length - 1].to = begin;
-    links.push({what, span, from: begin, to});
-    expected = what === LATENCY || what === COMPUTE || what === COLLECTIVE ? spans.end[span]
-      : what === LAUNCH ? begin : Math.max(begin, spans.released[span]);
-  }
-  if (before !== null) state.lasts.set(before, links.map(link => link.span));
-  return links;
+const stepKey = link => link.span * (END_OF_CHAIN + 1) + link.what;
+
+// Returns the start of a link unless it is a launch, whose start is the end of the link before it.
+function beginOf(run, link, from) {
+  const {start, released} = run.spans;
+  return Math.max(start[link.span], link.what === LATENCY ? released[link.span] : from, from) + link.late;
 }
 
-function readMemory(memory, columns) {
-  for (const rank of memory.ranks) {
+const endsChain = (run, link, from) => link.what === END_OF_CHAIN || (link.what !== LAUNCH && beginOf(run, link, from) <= from);
+
+// Reads the links of a chain that are not known yet, by their places behind the latest one. `last` has the distances
+// between the spans of neighbouring links.
+function readLinks(run, last, from, after) {
+  const columns = run.chainColumns, own = new Map();
+  for (let place = 0, later = {what: COMPUTE, span: after};; ++place) {
+    const known = columns.chainKnown.next();
+    if (known === 0) return own;
+    for (const end = place + known - 1; place < end; ++place) later = run.steps.get(stepKey(later));
+    const link = {what: columns.chainWhat.next(), span: -1, late: 0};
+    if (link.what !== END_OF_CHAIN) {
+      const key = later.span < 0 ? -1 : run.spans.code[later.span] * END_OF_CHAIN + later.what;
+      const distance = (last.get(key) ?? 0) + columns.chainSpan.signed();
+      last.set(key, distance);
+      link.span = later.span + distance;
+      link.late = columns.chainFrom.signed();
+    }
+    const isStep = link.late === 0 && link.span >= 0 && later.span >= 0 && !run.steps.has(stepKey(later));
+    if (isStep) run.steps.set(stepKey(later), link); else own.set(place, link);
+    if (endsChain(run, link, from)) return own;
+    later = link;
+  }
+}
+
+// Returns the chain before an interval, the earliest link first.
+function chainOf(run, info, from, to, after) {
+  const links = [], spans = run.spans;
+  for (let later = {what: COMPUTE, span: after};; later = links[links.length - 1]) {
+    const link = run.links[info].get(links.length) ?? run.steps.get(stepKey(later));
+    if (link.what === END_OF_CHAIN) break;
+    links.push(link);
+    if (endsChain(run, link, from)) break;
+  }
+  let end = from;
+  return links.reverse().map(link => {
+    const {what, span} = link, begin = what === LAUNCH ? end + link.late : beginOf(run, link, from);
+    end = [COMPUTE, LATENCY, COLLECTIVE, OFFLOAD].includes(what) ? spans.end[span]
+      : what === LAUNCH ? begin : Math.max(begin, spans.released[span]);
+    return {what, span, from: begin};
+  }).map((link, i, all) => ({...link, to: i + 1 < all.length ? all[i + 1].from : to}));
+}
+
+function chainBefore(run, info) {
+  readChains(run);
+  const {from, to, before} = run.causes;
+  return chainOf(run, info, from[info], to[info], before[info]);
+}
+
+function readMemory(run, columns) {
+  const memory = run.memory;
+  memory.ranks.forEach((rank, number) => {
+    const {start, end} = run.spans, groups = run.ranks[number]?.groups ?? [];
+    // The starts and the ends of the rank's actions, where most samples are.
+    const bounds = new Float64Array(2 * groups.length);
+    groups.forEach((group, i) => { bounds[2 * i] = start[group]; bounds[2 * i + 1] = end[group]; });
+    bounds.sort();
     rank.time = new Float64Array(rank.samples);
     rank.amounts = memory.categories.map(() => new Float64Array(rank.samples));
     const now = memory.categories.map(() => 0);
-    for (let i = 0, time = 0; i < rank.samples; ++i) {
-      rank.time[i] = time += columns.memoryTime.signed();
+    for (let i = 0, time = 0, bound = 0; i < rank.samples; ++i) {
+      const at = columns.memoryAt.next();
+      time = rank.time[i] = at > 0 ? bounds[bound += at - 1] : time + columns.memoryTime.signed();
       for (let c = 0, mask = columns.memoryMask.next(); mask > 0; ++c, mask >>= 1)
         if (mask % 2) now[c] += columns.memoryAmount.signed();
       now.forEach((amount, c) => { rank.amounts[c][i] = amount; });
     }
-  }
+  });
 }
 
 // --- words ---
@@ -777,7 +826,7 @@ class Viewer {
       start = rank.intervals.start[target.interval];
       end = rank.intervals.end[target.interval];
       const info = rank.intervals.info[target.interval];
-      if (info >= 0) { readChains(run); this.drawChain(context, run, run.chains[info], '#d00000'); }
+      if (info >= 0) this.drawChain(context, run, chainBefore(run, info), '#d00000');
     }
     context.lineWidth = 1.5;
     context.strokeStyle = this.ink;
@@ -993,8 +1042,7 @@ class Viewer {
     const lines = [`${rank.name} idle ${time(end[number] - start[number])} ${before}`];
     const place = info[number];
     if (place < 0) return lines.concat(`${time(start[number])} to ${time(end[number])}`).join('\n');
-    readChains(run);
-    const chain = run.chains[place], names = ['', ...this.data.causes.map(cause => cause.name)];
+    const chain = chainBefore(run, place), names = ['', ...this.data.causes.map(cause => cause.name)];
     names[0] = this.data.phases[run.causes.phase[place]].name;
     const computes = chain.filter(link => link.what === COMPUTE && run.spans.rank[link.span] !== lane.number);
     const awaited = computes.length ? computes[computes.length - 1] : null;

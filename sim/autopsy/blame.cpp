@@ -95,12 +95,6 @@ Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::
   return place;
 }
 
-Ns median_of_durations(std::vector<Ns>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 /// Returns the median lag of the compute groups of each rank. A lag is the time by which a group starts later
 /// than its causes allow.
 std::map<std::int32_t, Ns> usual_lags(const CausedRun& run) {
@@ -110,7 +104,7 @@ std::map<std::int32_t, Ns> usual_lags(const CausedRun& run) {
       lags[run.graph.ranks[node]].push_back(run.costs.lag[node]);
   }
   std::map<std::int32_t, Ns> usual;
-  for (auto& [rank, of_rank] : lags) usual[rank] = median_of_durations(of_rank);
+  for (auto& [rank, of_rank] : lags) usual[rank] = median_of(std::move(of_rank));
   return usual;
 }
 
@@ -199,8 +193,8 @@ std::string compared_durations(const CausedRun& run, const Place& place) {
   std::vector<std::string> kinds;
   for (auto& [kind, both] : durations) {
     if (both[0].empty() || both[1].empty()) continue;
-    const Ns other = median_of_durations(both[0]);
-    const Ns own = median_of_durations(both[1]);
+    const Ns other = median_of(std::move(both[0]));
+    const Ns own = median_of(std::move(both[1]));
     if (of_rank && other > 0) {
       kinds.push_back(
           fmt::format("{} {:.2f}", letters(kind), static_cast<double>(own) / static_cast<double>(other)));

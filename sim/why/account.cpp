@@ -20,6 +20,10 @@
 //
 //   change = theta * a + (1 - theta) * b        each part = theta * part of a + (1 - theta) * part of b
 //
+// If the slopes of all starts are equal at two samples, every start is a line between them, because it is
+// convex. Then the same inputs bind at all samples between, and these samples are left out. Runs without a
+// kink need two samples only.
+//
 // Tests: tests/sim/why_test.cpp compares with a slow evaluation of the definition.
 
 #include "sim/why/account.hpp"
@@ -221,67 +225,119 @@ struct Sample {
 /// is 1 away from the ideal run, and the last one is 1 away from the real run.
 constexpr std::int64_t kStep = 64;
 
-/// Returns the fraction of the step between two samples in which the first sample's derivatives hold.
-double theta_of(std::span<const double> first, std::span<const double> second, Ns change) {
-  const double a = std::accumulate(first.begin(), first.end(), 0.0);
-  const double b = std::accumulate(second.begin(), second.end(), 0.0);
-  if (std::abs(a - b) < 1e-6) return 0.5;
-  return std::clamp((static_cast<double>(change) / kStep - b) / (a - b), 0.0, 1.0);
+/// Returns the slope of a start: the sum of its derivatives by cause.
+double slope_of(std::span<const double> derivatives) {
+  return std::accumulate(derivatives.begin(), derivatives.end(), 0.0);
 }
 
-/// Integrates the derivatives of the starts of `nodes` over l, the fraction of the added costs. Returns one
-/// entry for each node and cause. The last node is the end of the run. Also sets account.moment_weights.
-std::vector<double> integrals(const CauseGraph& graph, const GraphCosts& costs, const ActiveCauses& active,
-                              std::span<const CauseNode> nodes, std::int32_t samples, Account& account) {
-  const std::size_t width = active.causes.size();
-  std::vector<double> sums(nodes.size() * width, 0);
-  account.moment_weights.assign(2 * graph.size(), 0);
-  const auto new_sample = [&] {
-    return Sample{.derivatives = std::vector<double>(nodes.size() * width),
-                  .starts = std::vector<Ns>(nodes.size()),
-                  .weights = std::vector<double>(2 * graph.size())};
-  };
-  Sample now = new_sample();
-  Sample before = new_sample();
-  Derivatives derivatives(graph, costs, active);
-  GraphTimes times(graph, costs);
-  const std::int64_t whole = kStep * (samples - 1) + 2;
-  const double end_step = 1.0 / static_cast<double>(whole);
-  const double step = kStep * end_step;
-  // Part of the line from the ideal to the real run for which `before.weights` counts.
-  double weight_before = end_step;
-  for (std::int32_t number = 0; number < samples; ++number) {
-    times.compute(RealParts::all(kStep * number + 1, whole));
-    derivatives.find(times);
-    // The steps before the first sample and after the last one are short and have only one sample.
-    const double alone = (number == 0 ? end_step : 0) + (number == samples - 1 ? end_step : 0);
-    double theta = 0;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::span<const double> own = derivatives.of(nodes[i]);
-      const std::span<double> earlier(&before.derivatives[i * width], width);
-      std::ranges::copy(own, &now.derivatives[i * width]);
-      now.starts[i] = times.start(nodes[i]);
-      double* const sum = &sums[i * width];
-      for (std::size_t c = 0; c < width; ++c) sum[c] += alone * own[c];
-      if (number == 0) continue;
-      theta = theta_of(earlier, own, now.starts[i] - before.starts[i]);
-      for (std::size_t c = 0; c < width; ++c) sum[c] += step * (theta * earlier[c] + (1 - theta) * own[c]);
-    }
-    find_weights(graph, times, now.weights);
-    if (number > 0) {
-      // After the loop, `theta` belongs to the last node, the end of the run.
-      weight_before += step * theta;
-      for (std::size_t m = 0; m < now.weights.size(); ++m)
-        account.moment_weights[m] += weight_before * before.weights[m];
-      weight_before = step * (1 - theta);
-    }
-    std::swap(now, before);
-  }
-  weight_before += end_step;
-  for (std::size_t m = 0; m < before.weights.size(); ++m)
-    account.moment_weights[m] += weight_before * before.weights[m];
-  return sums;
+bool are_equal(double slope, double other) { return std::abs(slope - other) < 1e-6; }
+
+/// Returns the fraction of the way between two samples in which the first sample's derivatives hold. `length`
+/// is the distance of the samples.
+double theta_of(std::span<const double> first, std::span<const double> second, Ns change,
+                std::int64_t length) {
+  const double a = slope_of(first);
+  const double b = slope_of(second);
+  if (are_equal(a, b)) return 0.5;
+  return std::clamp((static_cast<double>(change) / static_cast<double>(length) - b) / (a - b), 0.0, 1.0);
 }
+
+/// An integrator of the derivatives of starts over l, the fraction of the added costs.
+class Integral {
+ public:
+  /// Keeps references to the arguments, which must outlive the object. The last element of `nodes` must be
+  /// the end of the run.
+  Integral(const CauseGraph& graph, const GraphCosts& costs, const ActiveCauses& active,
+           std::span<const CauseNode> nodes)
+      : graph_(graph),
+        nodes_(nodes),
+        width_(active.causes.size()),
+        times_(graph, costs),
+        derivatives_(graph, costs, active),
+        sums_(nodes.size() * width_, 0),
+        weights_(2 * graph.size(), 0) {}
+
+  /// Integrates from the ideal run to the real run with at most this number of samples, or one more for each
+  /// step over samples that fails.
+  void run(std::int32_t samples) {
+    whole_ = kStep * (samples - 1) + 2;
+    Sample now = sample_at(0);
+    // Before the first and after the last sample there is a short step without a second sample.
+    add(now, now, 1);
+    std::int32_t step = samples - 1;
+    for (std::int32_t number = 0; number < samples - 1;) {
+      step = std::min(step, samples - 1 - number);
+      Sample next = sample_at(number + step);
+      if (step > 1 && !have_equal_slopes(now, next)) {
+        step = 1;
+        continue;
+      }
+      add(now, next, kStep * step);
+      number += step;
+      step *= 2;
+      now = std::move(next);
+    }
+    add(now, now, 1);
+  }
+
+  /// The integrals: for each node, one entry for each cause.
+  const std::vector<double>& sums() const { return sums_; }
+  /// For each moment, the integral of the weight that it has in the makespan.
+  std::vector<double> moment_weights() && { return std::move(weights_); }
+
+ private:
+  Sample sample_at(std::int32_t number) {
+    times_.compute(RealParts::all(kStep * number + 1, whole_));
+    derivatives_.find(times_);
+    Sample sample{.derivatives = std::vector<double>(nodes_.size() * width_),
+                  .starts = std::vector<Ns>(nodes_.size()),
+                  .weights = std::vector<double>(2 * graph_.size())};
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      std::ranges::copy(derivatives_.of(nodes_[i]), sample.derivatives.begin() + offset(i));
+      sample.starts[i] = times_.start(nodes_[i]);
+    }
+    find_weights(graph_, times_, sample.weights);
+    return sample;
+  }
+
+  std::ptrdiff_t offset(std::size_t node) const { return static_cast<std::ptrdiff_t>(node * width_); }
+
+  std::span<const double> derivatives_of(const Sample& sample, std::size_t node) const {
+    return std::span(sample.derivatives).subspan(node * width_, width_);
+  }
+
+  bool have_equal_slopes(const Sample& first, const Sample& second) const {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (!are_equal(slope_of(derivatives_of(first, i)), slope_of(derivatives_of(second, i)))) return false;
+    }
+    return true;
+  }
+
+  /// Adds the integrals between two samples. `length` is their distance, in the unit of kStep.
+  void add(const Sample& first, const Sample& second, std::int64_t length) {
+    const double step = static_cast<double>(length) / static_cast<double>(whole_);
+    double theta = 0;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const std::span<const double> a = derivatives_of(first, i);
+      const std::span<const double> b = derivatives_of(second, i);
+      theta = theta_of(a, b, second.starts[i] - first.starts[i], length);
+      for (std::size_t c = 0; c < width_; ++c)
+        sums_[i * width_ + c] += step * (theta * a[c] + (1 - theta) * b[c]);
+    }
+    // After the loop, `theta` belongs to the last node, the end of the run.
+    for (std::size_t m = 0; m < weights_.size(); ++m)
+      weights_[m] += step * (theta * first.weights[m] + (1 - theta) * second.weights[m]);
+  }
+
+  const CauseGraph& graph_;
+  std::span<const CauseNode> nodes_;
+  std::size_t width_;
+  GraphTimes times_;
+  Derivatives derivatives_;
+  std::int64_t whole_ = 1;
+  std::vector<double> sums_;
+  std::vector<double> weights_;
+};
 
 }  // namespace
 
@@ -308,7 +364,9 @@ Account account_of(const CauseGraph& graph, const FlatProgram& flat, const Graph
     place[node] = nodes.size();
     nodes.push_back(node);
   }
-  const std::vector<double> sums = integrals(graph, costs, active, nodes, samples, account);
+  Integral integral(graph, costs, active, nodes);
+  integral.run(samples);
+  const std::vector<double>& sums = integral.sums();
 
   account.makespan_ns = times.compute(RealParts::all(1, 1));
   std::vector<double> parts(width);
@@ -329,6 +387,7 @@ Account account_of(const CauseGraph& graph, const FlatProgram& flat, const Graph
     for (std::size_t c = 0; c < width; ++c)
       part.causes[static_cast<std::size_t>(active.causes[c])] = whole[c];
   }
+  account.moment_weights = std::move(integral).moment_weights();
   return account;
 }
 

@@ -7,11 +7,15 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <regex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include <fmt/format.h>
 
 #include "report/pages/html_report.hpp"
 #include "report/print/chart_svg.hpp"
@@ -298,6 +302,31 @@ TEST(ChartSvg, HasNoNanWithoutPointsWithOnePointOrWithPointsThatAreNotFinite) {
   chart.curves[0].points.push_back({16, std::numeric_limits<double>::infinity()});
   EXPECT_EQ(chart_to_svg(chart).find("nan"), std::string::npos);
   EXPECT_EQ(chart_to_svg(chart).find("inf"), std::string::npos);
+}
+
+// Twenty dots lie at nearly the same place, and two far away. The marks near each other are on both sides and
+// in several lines, and the marks for which there is no place are left out.
+TEST(ChartSvg, NoMarkCoversAnother) {
+  Chart chart;
+  ChartCurve dots{.colour = curve_colour(0, 1), .dots = true};
+  for (int i = 0; i < 20; ++i)
+    dots.points.push_back({.x = 5 + 0.001 * i, .y = 50, .name = "", .mark = fmt::format("near{}", i)});
+  dots.points.push_back({.x = 1, .y = 90, .name = "", .mark = "first"});
+  dots.points.push_back({.x = 10, .y = 90, .name = "", .mark = "last"});
+  chart.curves = {dots};
+  const std::string svg = chart_to_svg(chart);
+  EXPECT_EQ(markup_fault(svg), "");
+  std::set<std::string> places;
+  const std::regex mark("<text (x=\"[0-9.]+\" y=\"[0-9.]+\")[^>]*>(near[0-9]+|first|last)<");
+  std::set<std::string> names;
+  for (std::sregex_iterator it(svg.begin(), svg.end(), mark); it != std::sregex_iterator(); ++it) {
+    names.insert((*it)[2]);
+    places.insert(std::regex_replace((*it)[1].str(), std::regex("\\.[0-9]+"), ""));
+  }
+  EXPECT_TRUE(names.contains("first") && names.contains("last") && names.contains("near0"));
+  EXPECT_GE(names.size(), 6U);
+  EXPECT_LT(names.size(), 22U);
+  EXPECT_EQ(places.size(), names.size());
 }
 
 // A factor of two has the same height everywhere, and an area is a polygon behind the curves.
