@@ -41,6 +41,7 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/runs/simulate.hpp"
@@ -354,10 +355,22 @@ std::vector<LeftOutError> left_out_errors(const PricedRuns& runs) {
 // cost table is filled and the tape is run:
 //
 //     scenario --make()--> program, tape, peak       constants --step_seconds()--> costs --tape--> makespan
+//
+// A step usually ends at the same time on all ranks, because an update needs the norm of all gradients. Its
+// time is then the makespan. With zero-bubble schedules, the software of their authors updates without this
+// norm, and takes the update back if the norm shows later that it was wrong (Qi et al., ICLR'24, section 4;
+// --enable-optimizer-post-validation in their scripts). A rank then begins its next step as soon as its own
+// work is done, and the time of a step is the time from one step to the next:
+//
+//     rank 0   1111111111222222222233..
+//     rank 1     1111111111222222222233..
+//     rank 2       1111111111222222222233..      step 10, makespan of one step 14
 
 namespace {
 
 constexpr double kSecondsPerMillisecond = 1e-3;
+/// The number of overlapping steps after which each further step takes the same time.
+constexpr std::int32_t kStepsUntilSteady = 4;
 
 /// Returns the workload with other constants. The constant `sustained` is set only for the workload's
 /// precision. For example, the head of a run in fp8 keeps the device's factor for bf16.
@@ -371,6 +384,19 @@ Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.action_seconds = constants.action_ms * kSecondsPerMillisecond;
   work.step_seconds = constants.step_ms * kSecondsPerMillisecond;
   return work;
+}
+
+bool has_split_backward(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(
+        actions, [](const Action& action) { return action.kind == ActionKind::backward_input; });
+  });
+}
+
+/// Returns true if the framework updates weights before the norm of all gradients is known. The authors of
+/// the zero-bubble schedules wrote them for Megatron-LM of that time.
+bool updates_before_validation(const Workload& work, const Program& program) {
+  return work.framework == Framework::megatron_2021 && has_split_backward(program);
 }
 
 }  // namespace
@@ -400,11 +426,20 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   RunPrices run;
   // The peak does not depend on the constants, so it is computed with the device's own ones.
   run.peak_bytes_ = highest_peak_bytes(*result);
-  const FlatProgram flat =
-      flatten(experiment->program, experiment->costs,
-              {.channels = experiment->channels, .iterations = experiment->program.iterations});
   // compile() succeeds, because simulate() has shown that the program does not hang.
-  run.tape_ = compile(flat, experiment->channels, microbatch_groups(experiment->costs)).value();
+  const auto tape_of = [&](const Program& program, std::int32_t steps) {
+    const FlatProgram flat =
+        flatten(program, experiment->costs, {.channels = experiment->channels, .iterations = steps});
+    return compile(flat, experiment->channels, microbatch_groups(experiment->costs)).value();
+  };
+  if (updates_before_validation(prices->work, experiment->program)) {
+    Program overlapping = experiment->program;
+    overlapping.barrier = false;
+    run.earlier_steps_ = tape_of(overlapping, kStepsUntilSteady);
+    run.tape_ = tape_of(overlapping, kStepsUntilSteady + 1);
+  } else {
+    run.tape_ = tape_of(experiment->program, experiment->program.iterations);
+  }
   run.prices_ = *std::move(prices);
   run.experiment_ = *std::move(experiment);
   return run;
@@ -414,12 +449,7 @@ Workload RunPrices::workload(const DeviceConstants& constants) const {
   return with_constants(prices_.work, constants);
 }
 
-bool RunPrices::splits_backward() const {
-  return std::ranges::any_of(experiment_.program.ranks, [](const std::vector<Action>& actions) {
-    return std::ranges::any_of(
-        actions, [](const Action& action) { return action.kind == ActionKind::backward_input; });
-  });
-}
+bool RunPrices::splits_backward() const { return has_split_backward(experiment_.program); }
 
 CostTable RunPrices::costs(const DeviceConstants& constants) const {
   CostTable costs = experiment_.costs;
@@ -430,7 +460,9 @@ CostTable RunPrices::costs(const DeviceConstants& constants) const {
 double RunPrices::step_seconds(const CostTable& costs) const {
   Experiment experiment = experiment_;
   experiment.costs = costs;
-  return static_cast<double>(makespan_ns(tape_, tape_costs(tape_, experiment))) * kSecondsPerNanosecond;
+  Ns step_ns = makespan_ns(tape_, tape_costs(tape_, experiment));
+  if (earlier_steps_) step_ns -= makespan_ns(*earlier_steps_, tape_costs(*earlier_steps_, experiment));
+  return static_cast<double>(step_ns) * kSecondsPerNanosecond;
 }
 
 double RunPrices::step_seconds(const DeviceConstants& constants) const {

@@ -71,6 +71,9 @@ class RunPrices {
   DevicePrices prices_;
   Experiment experiment_;
   Tape tape_;
+  /// The tape without its last step. Absent if the tape has one step, which ends on all ranks at the same
+  /// time.
+  std::optional<Tape> earlier_steps_{};
   Bytes peak_bytes_ = 0;
 };
 
