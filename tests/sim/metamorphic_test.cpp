@@ -154,7 +154,7 @@ class Spaces {
   std::vector<std::pair<TuneRequest, std::vector<Configuration>>> spaces_;
 };
 
-/// Two scenarios of which the second cannot be worse.
+/// Two scenarios. The second one cannot be worse than the first one.
 struct Pair {
   Scenario worse;
   Scenario better;
