@@ -171,8 +171,9 @@ class WaitGraph {
     return waits;
   }
 
-  /// Returns the positions that this end of the transfer waits for. If there are none, returns the other end
-  /// of the transfer.
+  /// Returns the positions of the actions for which one end of a transfer (its SEND or its RECV on `rank`)
+  /// waits. If nothing in the rank's own queue delays this end, it waits for the other end of the transfer,
+  /// so the result is the position of that end.
   std::vector<std::int32_t> transfer_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits = own_end_waits(rank, position);
     if (!waits.empty()) return waits;
@@ -213,8 +214,8 @@ class WaitGraph {
   /// For each message that waits in a queue, the messages directly before it in this queue that could not
   /// start. The key is the rank of the queue and the number of the waiting message.
   std::multimap<std::pair<std::int32_t, std::int32_t>, std::int32_t> before_;
-  /// For each message that waits for a place in a full queue, the positions of the compute actions that free
-  /// such a place. The key is the number of the message.
+  /// The compute actions that free a place in a full queue, as positions. The key is the number of a message
+  /// that waits for such a place.
   std::multimap<std::int32_t, std::int32_t> holders_;
 };
 

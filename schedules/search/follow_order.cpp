@@ -182,8 +182,8 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     give(stage, stage + 1, stage);
     give(stages + stage + 1, stages + stage, stage);
   }
-  // The last F and its backward are on the same rank. The edge number of the last stage does not exist, but
-  // it is never used.
+  // The forward pass of the last stage is followed by its backward pass on the same rank, so no transfer time
+  // is read. The edge number is therefore never used. There is no edge after the last stage.
   give(stages - 1, 2 * stages - 1, stages - 1);
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     std::vector<Step>& steps = ranks.emplace_back();
