@@ -237,8 +237,8 @@ std::string map_html(const std::map<CurveKey, Rows>& curves, const PointAxis& ax
   return html + "</tbody>\n</table>\n</div>\n";
 }
 
-/// Returns the section of a schedule. If none of its points was simulated, there are no charts, and the map
-/// shows the reasons.
+/// Returns the HTML section of one schedule, with its charts and its map (a table whose cells show samples
+/// per second). If none of its points was simulated, there are no charts, and the cells of the map show why.
 std::string schedule_section(const Sweep& sweep, const PointAxis& axis, const std::string& schedule) {
   const auto curves = curves_of(rows_of(sweep, schedule), axis);
   std::string html = fmt::format("<section class=\"schedule\">\n<h2>{}</h2>\n", xml_escaped(schedule));

@@ -250,8 +250,8 @@ std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& 
         to_hex(curve.colour), xml_escaped(point.name.empty() ? curve.label : point.name),
         tick_text(point.x, chart.x_unit, point.x), tick_text(point.y, chart.y_unit, point.y));
     if (point.mark.empty()) continue;
-    // In the right fifth of the plot, a mark is to the left of its dot. Otherwise the mark would cover the
-    // legend.
+    // The legend is on the right of the plot. A mark in the right fifth of the plot would cover it, so such a
+    // mark is placed to the left of its dot.
     const bool is_right = frame.x(point.x) > frame.left + 0.8 * frame.width;
     fmt::format_to(std::back_inserter(dots), "<text x=\"{:.2f}\" y=\"{:.2f}\"{}>{}</text>\n",
                    frame.x(point.x) + (is_right ? -5 : 5), frame.y(point.y) - 4,

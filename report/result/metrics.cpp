@@ -137,7 +137,8 @@ double samples_per_update(const Program& program, double samples_per_microbatch)
   return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
 }
 
-/// Returns the rates of the model in the whole run, summed over all copies of the pipeline.
+/// Returns the tokens and the operations of the model for each second of the run. `samples_per_second` is the
+/// rate of all copies of the pipeline together.
 ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
   const auto devices = static_cast<double>(model.report.devices);
   const double tokens = samples_per_second * model.tokens_per_sample;
