@@ -299,7 +299,8 @@ tl::expected<std::string, std::string> take_stated_model(const ImportRequest& re
   importing.has_model = true;
   importing.model_is_named = request.model.empty();
   std::error_code ignored;
-  // A configuration of the library describes the whole model. The table of known models has only sizes.
+  // A configuration file of the model library describes the whole model, but the table of known models has
+  // only sizes. So the library comes first.
   const bool is_file = std::filesystem::exists(model, ignored) || is_library_config(model, model);
   if (!is_file && set_known_model(importing.plan, model)) model = importing.plan.library_model;
   if (model.empty()) {

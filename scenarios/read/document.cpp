@@ -337,8 +337,9 @@ void emit_text(YAML::Emitter& out, const std::string& text) {
   out << text;
 }
 
-/// Writes a node. If `is_part` is true, a mapping has one key in each line. This is the style of the whole
-/// document and of its top-level keys.
+/// Writes a node. If `is_part` is true and the node is a mapping, each of its keys gets a line of its own.
+/// Otherwise the mapping is written in braces on one line. The whole document and the mappings of its
+/// top-level keys are written with `is_part`.
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
     case Node::Kind::nothing:

@@ -65,8 +65,9 @@ struct Key {
   Range range{.least = 1};                    ///< for the kinds integer, count and factor
   std::span<const std::string_view> words{};  ///< for the kind word
   KeyValues values = KeyValues::one;
-  std::string_view form{};    ///< for the kind other, the form of the value in the documentation
-  std::string_view schema{};  ///< for the kind other, the JSON Schema of the value
+  std::string_view
+      form{};  ///< if `kind` is KeyKind::other: the form of the value, in words, for the documentation
+  std::string_view schema{};  ///< if `kind` is KeyKind::other: the JSON Schema of the value
 };
 
 /// The keys of one mapping in a scenario. If the mapping has several forms, each form has its own group.
