@@ -37,7 +37,7 @@ struct SearchedPlan {
   std::vector<PlanCandidate> candidates;  ///< the tried plans in the order in which they were tried
   std::int64_t simulations = 0;
   std::int64_t pruned = 0;   ///< number of starts that were not simulated because a bound excluded them
-  std::int64_t actions = 0;  ///< number of simulated actions of all plans
+  std::int64_t actions = 0;  ///< number of actions that the simulations of all plans ran, in total
   /// The number of starts (plans from which the search would improve) that were not tried, because the budget
   /// of actions was used up.
   std::int64_t left_out = 0;

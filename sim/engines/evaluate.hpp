@@ -86,7 +86,8 @@ Ns makespan_ns(const Tape& tape, const TapeCosts& costs);
 /// use the durations in `costs`.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations);
 
-/// The start and end of the action of an instruction, and the start and arrival of its message.
+/// The times of one instruction of a tape: those of its compute action, and those of the message that it
+/// sends.
 struct InstructionTimes {
   Ns start_ns = 0;
   Ns end_ns = 0;

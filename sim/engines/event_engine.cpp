@@ -64,7 +64,8 @@ struct alignas(64) EventMessage {
   // The number of events for which the message still waits. After its start, the number of its flows in
   // progress.
   std::int32_t missing = 0;
-  std::int32_t flow_class = kNone;  // class of a transfer's flow; kNone for collectives and barriers
+  std::int32_t flow_class =
+      kNone;  // index of the class of flows to which a transfer belongs; kNone for collectives and barriers
   std::int32_t next_at_sender = kNone;
   std::int32_t next_at_receiver = kNone;
   std::int32_t next_send = kNone;  // next transfer that the same compute action produces
@@ -518,7 +519,8 @@ class EventSimulator {
     if (--order_->missing[index(position)] == 0) reside(flat_.rank_of(position));
   }
 
-  /// Calls settle() for each SEND of the compute action at `position`, which has just ended.
+  /// Records the end of the compute action at `position` for every message that sends a result of this
+  /// action. Each of them now waits for one event less.
   void settle_made(std::int32_t position) {
     for (std::int32_t id = order_->first_sent[index(position)]; id != kNone;
          id = order_->next_sent[index(id)])

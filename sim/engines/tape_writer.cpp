@@ -1,10 +1,11 @@
 // Numbers the classes of a tape, and assigns registers to its queues, while compile.cpp or turn_tape.cpp
 // writes the tape.
 //
-// Groups with the same kinds of actions on the same stages have one duration class. If microbatches have
-// different costs, each group of equal microbatches has its own classes. A single action is found in a table
-// by its group of microbatches, stage and kind. An overlapped pair is found action by action, as a path in a
-// tree:
+// Many instructions of a tape take equally long. So an instruction does not store its duration, but the
+// number of a duration class. Two actions have the same class if they have the same kind and stage and if
+// their microbatches cost the same. The class of a single action is found in a table by its stage, its kind
+// and its group of equal microbatches. Two actions that overlap are one instruction, whose class is found
+// action by action, as a path in a tree:
 //
 //   (0F5;3B2)   first 0F -> its place in the table; then (0F, 3B) -> number of that pair
 //

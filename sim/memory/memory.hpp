@@ -128,7 +128,7 @@ class ListHoldings {
   };
 
   const CostTable& costs_;
-  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // kinds of actions of each stage
+  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // bytes of one action of each kind, by stage
   // The gradient bytes that are held for each stage. Each stage must be on one rank.
   std::vector<Bytes> gradients_;
 };
