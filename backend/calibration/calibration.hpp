@@ -140,8 +140,9 @@ struct Calibration {
   /// message.
   Spread alone_launch{};
   Spread busy_launch{};
-  std::vector<std::vector<KindCalibration>> stages{};  ///< kinds of actions of each stage, sorted by kind
-  std::vector<LinkCalibration> links{};                ///< kinds of links that the program uses
+  std::vector<std::vector<KindCalibration>>
+      stages{};                          ///< costs of each kind of action, by stage and then sorted by kind
+  std::vector<LinkCalibration> links{};  ///< costs of each kind of link that the program uses
   /// The peak memory of each rank in the run with load `busy` at the smallest microbatch size. Empty if the
   /// stage modules report no memory.
   std::vector<Bytes> peak_bytes{};

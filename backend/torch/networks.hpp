@@ -150,7 +150,7 @@ std::invoke_result_t<Make> made_network(const NetworkSpec& spec, Make make) {
 
 struct CutNetwork {
   Network network;
-  Cut cut;  ///< pieces of each stage of the program
+  Cut cut;  ///< the layers (Piece) that each stage of the program runs
   OptimizerOptions optimizer;
 };
 

@@ -133,7 +133,7 @@ class TorchStage : public StageModule {
   Place place_;
   StageWeights weights_;
   std::map<std::int32_t, Held> held_;
-  std::int64_t activation_bytes_ = 0;  // total bytes of held_
+  std::int64_t activation_bytes_ = 0;  // bytes of all activations in held_
   bool stepped_ = false;               // true if the last call was a STEP
   Tensors gradient_;  // gradient added up since the last REDUCE_GRAD or STEP; empty if there is none
   std::optional<Tensors> reduced_;  // sum of the gradients that were reduced since the last STEP
