@@ -67,7 +67,7 @@ class WaitGraph {
     }
   }
 
-  /// Returns the positions that `position` waits for.
+  /// Returns the positions of the actions for which the action at `position` waits.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const std::int32_t rank = flat_.rank_of(position);
     const std::int32_t cursor = stalled_.cursor[index(rank)];
@@ -110,7 +110,8 @@ class WaitGraph {
     }
   }
 
-  /// Returns the positions that a reached position itself waits for.
+  /// Returns the positions of the actions for which the action at `position` itself waits. Requires that the
+  /// rank has reached it.
   std::vector<std::int32_t> own_waits(std::int32_t rank, std::int32_t position) const {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -154,7 +155,8 @@ class WaitGraph {
     return message.from_rank == rank ? message.first : message.recv;
   }
 
-  /// Returns the positions that must end before the transfer at `position` is first in its queue on `rank`.
+  /// Returns the positions of the actions that must end before the transfer at `position` is first in its
+  /// queue on `rank`.
   std::vector<std::int32_t> own_end_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];

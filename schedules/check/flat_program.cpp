@@ -71,7 +71,7 @@ struct CollectiveScan {
 /// the RECVs and the producer.
 struct StageFlow {
   std::int32_t recvs = kNone;     // RECVs that no action waits for yet, a list linked by next_wait
-  std::int32_t producer = kNone;  // the position that produces the message
+  std::int32_t producer = kNone;  // position of the action that produces the message
 };
 
 /// The end of a FIFO queue of the rank that is read now. An eager message does not wait in the queue, and it
@@ -88,8 +88,8 @@ struct FifoTail {
 
 /// Features that only some programs have.
 struct ListFacts {
-  bool groups = false;  // a list states a group of transfers
-  bool waits = false;   // a list has a WAIT
+  bool groups = false;  // true if some list states a group of transfers
+  bool waits = false;   // true if some list has a WAIT
 };
 
 /// Reads all lists once. Returns whether any list states a group of transfers, and whether any list has a
@@ -148,7 +148,7 @@ class Flattener {
     flat_.ops.reserve(total);
     flat_.message.assign(total, kNone);
     flat_.next_wait.assign(total, kNone);
-    flat_.messages.reserve(total / 2);  // each message has at least two positions
+    flat_.messages.reserve(total / 2);  // each message has at least two actions
     consumer_.assign(channels_.capacity > 0 ? total : 0, kNone);
     const bool late = program_.recompute == RecomputeTiming::late;
     if (channels_.capacity > 0 && late) backward_.assign(index(program_.stage_count()) * numbers_, kNone);
@@ -601,7 +601,7 @@ class Flattener {
   std::int32_t iterations_;
   EdgeNumbers edges_;
   std::int32_t units_;
-  std::size_t numbers_;                  // the number of units in all iterations
+  std::size_t numbers_;                  // number of microbatches (or slices) of all iterations together
   std::vector<std::int32_t> transfers_;  // the message of each edge, flow and number
   std::vector<Bytes> bytes_;             // the message size of each edge and flow, computed on first use
   std::vector<StageFlow> of_stage_;      // the entry of each stage, number and flow
@@ -622,7 +622,7 @@ class Flattener {
   // The following members describe the rank that is read now.
   std::vector<std::int32_t> steps_;          // the number of STEPs in one iteration, by stage
   std::vector<CollectiveScan> collectives_;  // collectives of each stage and kind
-  std::vector<FifoTail> tails_;              // end of each queue
+  std::vector<FifoTail> tails_;              // last message of each queue so far
   std::vector<std::size_t> used_queues_;
   FlatProgram flat_;
 };

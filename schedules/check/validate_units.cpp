@@ -154,8 +154,8 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
   const bool weight = at.backward_weight != UnitTable::kAbsent;
   if (at.backward == UnitTable::kAbsent) {
     if (input && weight) return {};
-    // If the list has one half of the backward, the other half is missing. Otherwise the whole backward is
-    // missing.
+    // If the list has only one half of the backward pass (I or W), the other half is missing. Otherwise the
+    // whole backward pass is missing.
     ActionKind missing = ActionKind::backward;
     if (input) missing = ActionKind::backward_weight;
     if (weight) missing = ActionKind::backward_input;

@@ -249,8 +249,8 @@ class ListWalk {
     return !some_eager_ || !flat_.messages[index(message)].eager;
   }
 
-  // When a waiting rank is woken, it reaches the same position again. stands_at_ prevents a second report of
-  // this position.
+  // A rank that was woken reaches the same position again. `stands_at_` stores the position that was already
+  // reported, so that it is not reported twice.
 
   /// Posts a group of transfers. Then waits for all of them, unless waits_in_group() is false for the
   /// group. Returns a message that the rank must wait for, or kNone.

@@ -155,9 +155,9 @@ class Shrinking {
   ProgramFault fault_;
 };
 
-/// Tries to remove parts of the program. First it tries to remove half of all parts at once, then quarters,
-/// and at the end single parts. `drop(first, count)` tries to remove `count` parts, beginning with part
-/// `first`.
+/// Tries to remove parts of the program, such as its stages or its microbatches. First it tries to remove
+/// half of all parts at once, then quarters, and at the end single parts. `drop(first, count)` tries to
+/// remove `count` parts, beginning with part `first`.
 template <class Size, class Drop>
 bool drop_halves(Size size, Drop drop) {
   bool smaller = false;

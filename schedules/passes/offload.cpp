@@ -37,7 +37,7 @@ namespace {
 /// An activation that a rank may offload, as positions in its list.
 struct Activation {
   Action forward;
-  std::size_t behind_forward = 0;  ///< the position behind the group of its F
+  std::size_t behind_forward = 0;  ///< the position after the overlapped group that contains its F
   std::size_t reload_at = 0;       ///< the position of the compute group one before that of its B or I
 };
 

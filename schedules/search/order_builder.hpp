@@ -141,7 +141,7 @@ class OrderBuilder {
     std::int32_t forwards_left = 0;
     std::int32_t last_forward = 0;  // the chunk of the last F that ran
     std::int32_t last = kWeight;    // the kind of the last F or I that ran
-    std::size_t owed_at = 0;        // index at which the rank's part of owed_ begins
+    std::size_t owed_at = 0;        // index in owed_ of the first W that the rank may postpone
     std::size_t order_at = 0;       // the rank's next index in order_
     Ns busy = 0;
     Bytes limit = 0;
