@@ -480,7 +480,7 @@ class FigurePainter {
   double row_height_ = 0;
   double left_ = 0;
   double plot_width_ = 0;
-  double top_ = 0.3;  // the place below everything that has been drawn
+  double top_ = 0.3;  // the y coordinate below everything that has been drawn
   Ns end_ns_ = 0;
   Bytes peak_ = 0;
   bool has_memory_ = false;

@@ -84,7 +84,7 @@ struct RunFacts {
   Timeline timeline{};
 };
 
-/// The figures of one rank that follow from its spans.
+/// The figures of one rank that follow from its spans (the start and end of each action).
 struct RankFigures {
   /// The figures of the rank, without idle time and memory.
   RankReport report;

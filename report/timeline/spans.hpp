@@ -28,7 +28,7 @@ namespace penstock {
 template <class Value>
 class StageUnitTable {
  public:
-  /// Creates an empty table. `unknown` is the value of a unit that has not been set.
+  /// Creates an empty table. `unknown` is the value of a unit (microbatch or slice) that has not been set.
   explicit StageUnitTable(Value unknown = {}) : unknown_(std::move(unknown)) {}
 
   /// Returns the value of a unit. The reference is valid until the next call with another stage or unit.
