@@ -57,7 +57,8 @@ struct PlanFlags {
 /// Returns the scenario's plan options, with the flags applied.
 tl::expected<PlanOptions, UserError> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
-  // "simulated" is no objective of the recurrence. With this word, the objective of the scenario is used.
+  // The planner has no objective "simulated". With this word, it uses the objective of the scenario, and the
+  // simulations come later.
   options.objective = enum_of_text<PlanObjective>(flags.objective).value_or(options.objective);
   options.transfers = enum_of_text<CutTransfers>(flags.cut_transfers).value_or(options.transfers);
   options.update = enum_of_text<PlanUpdate>(flags.update).value_or(options.update);
