@@ -104,7 +104,7 @@ class Settings {
  private:
   struct Entry {
     ImportedKey key;
-    std::string plain;  ///< the name in the form in which names are compared
+    std::string plain;  ///< the name in the form of plain_name(), in which names are compared
     bool is_settled = false;
   };
   Entry* entry_of(std::string_view name);

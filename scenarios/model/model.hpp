@@ -200,7 +200,7 @@ struct StageFigures {
   PerStage<Bytes> kept;
   PerStage<Bytes> released_by_input;
   PerStage<Bytes> recomputed;
-  PerStage<Bytes> recomputed_at_once;  ///< a part of `transient`
+  PerStage<Bytes> recomputed_at_once;  ///< the recomputed activations; `transient` includes these bytes
   PerStage<Bytes> input;
   PerStage<Bytes> weights;
   PerStage<Bytes> gradients;        ///< the default is `weights`

@@ -160,7 +160,8 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   std::erase(grown.ready, layer);
   for (const auto& edge : boost::make_iterator_range(boost::out_edges(layer, dependences))) {
     const std::size_t reader = target(edge, dependences);
-    // This layer has just been added to the set, so the reader cannot be in `ready` yet.
+    // One input of `reader` is the new layer, which was missing until now. So `reader` cannot be in `ready`
+    // yet.
     if (inputs_are_in(dependences, set.members, reader)) grown.ready.push_back(reader);
   }
   return grown;

@@ -204,7 +204,7 @@ bool reduce(const Region& region, LayerGroups& groups) {
   for (const std::int32_t group : inside) {
     const std::set<std::int32_t>& readers = around.readers.at(group);
     if (readers.size() != 1 || !inside.contains(*readers.begin())) continue;
-    // A series pair: the group has one reader, and this reader has no other input.
+    // Two groups in series: one other group reads this group, and it reads nothing else.
     if (around.inputs.at(*readers.begin()).size() != 1) continue;
     groups.merge(group, *readers.begin());
     return true;

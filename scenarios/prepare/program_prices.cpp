@@ -144,8 +144,8 @@ StageCost part_of_units(std::int64_t all, const StageShare& part) {
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
-  std::int64_t ranks = 1;                 ///< the K of the program, for unit costs
-  ExtraStages extra = ExtraStages::none;  ///< the extra stages of the program, for unit costs
+  std::int64_t ranks = 1;                 ///< number of ranks of the program; used only for unit costs
+  ExtraStages extra = ExtraStages::none;  ///< extra stages of the program; used only for unit costs
 
   UnscaledStages operator()(const UnitCosts& units) const {
     // An output layer or an encoder counts as much as one stage of layers.
@@ -330,7 +330,7 @@ struct Message {
   Action send;
   Bytes sent = 0;
   Bytes expected = 0;
-  const PerStage<Bytes>* figure = nullptr;  ///< the figure that states `expected`
+  const PerStage<Bytes>* figure = nullptr;  ///< the value in the model file that states `expected`
 };
 
 std::string fault_text(const Message& message, const Program& program) {

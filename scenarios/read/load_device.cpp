@@ -407,7 +407,7 @@ constexpr std::array kGroupedKeys = {
 constexpr std::span<const Key> kGroupKeys =
     std::span(kDeviceClusterKeys).first<kDeviceClusterKeys.size() - 2>();
 
-/// Reads one kind of device and the number of its servers. Returns nothing if it notes a problem.
+/// Reads one kind of device and the number of its servers. Returns nothing if it records a problem.
 std::optional<DeviceCluster> read_named_devices(const MappingReader& reader, Problem& problem) {
   const auto name = reader.word("device");
   if (!name) reader.complain("device", "expected the name of an accelerator, such as h100-sxm, got nothing");
@@ -583,7 +583,7 @@ constexpr std::string_view kOfDevicesAlone =
     "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
     "h100-sxm";
 
-/// Notes a problem if `parallel:` states keys that need named devices and the model has none. Two cases are
+/// Records a problem if `parallel:` states keys that need named devices and the model has none. Two cases are
 /// allowed without them: degrees of a model with fitted costs, and `gather` of a generated program.
 void check_parallel_without_devices(const Node& parallel, const ModelPart& model,
                                     const SchedulePart& schedule, Problem& problem) {
@@ -601,7 +601,7 @@ void check_parallel_without_devices(const Node& parallel, const ModelPart& model
   }
 }
 
-/// Notes a problem for each stated key that is allowed only if the model is on named devices.
+/// Records a problem for each stated key that is allowed only if the model is on named devices.
 void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
                             const TrainingPart& training, Problem& problem) {
   if (const Node* parallel = document.find("parallel"); parallel != nullptr)
@@ -624,7 +624,7 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(training.step_overhead_ns.has_value(), "training", "step_overhead");
 }
 
-/// Checks a model on named devices. Notes a problem for each missing key and for each key that is not
+/// Checks a model on named devices. Records a problem for each missing key and for each key that is not
 /// allowed.
 void check_parts(const Node& document, const ModelPart& model, const TrainingPart& training,
                  Problem& problem) {

@@ -339,7 +339,7 @@ tl::expected<Cluster, std::string> astra_cluster(const std::string& file, const 
   return cluster_of(*dimensions, device);
 }
 
-/// Notes a problem for each key about servers. They are not allowed with a network file of ASTRA-sim, which
+/// Records a problem for each key about servers. They are not allowed with a network file of ASTRA-sim, which
 /// describes the whole network.
 void refuse_keys_of_servers(const MappingReader& reader) {
   for (const std::string_view key : {"nodes", "nvlink", "pcie", "sockets", "network", "latency"}) {

@@ -243,7 +243,8 @@ class XmlReader {
         if (!other) {
           counts.to_switches[gpu] += count;
         } else if (*other != gpu) {
-          // Both ends state the link.
+          // The file states a link between two GPUs at both of them, and the numbers may differ. The larger
+          // one counts.
           counts.between[gpu][*other] = counts.between[*other][gpu] =
               std::max(counts.between[gpu][*other], count);
         } else {
