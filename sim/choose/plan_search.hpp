@@ -45,7 +45,7 @@ struct SearchedPlan {
   bool tried_all = false;  ///< true if every plan with its devices in order was tried or excluded by a bound
 };
 
-/// The limits at which a search ends.
+/// The numbers of simulations and of simulated actions after which a search for a plan ends.
 struct PlanBudget {
   std::int64_t simulations = 2000;
   /// The limit of simulated actions in all plans together. The default takes about half a minute. Plans for

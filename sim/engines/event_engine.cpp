@@ -51,7 +51,8 @@ struct EventStep {
   std::int32_t message = kNone;
   // For a compute action or a WAIT, the position of the next message that it waits for.
   std::int32_t more_waits = kNone;
-  // For a compute action, the first transfer in the list of those that wait for it.
+  // For a compute action, the first transfer that waits for its end. EventMessage::next_send gives the
+  // others.
   std::int32_t first_send = kNone;
   FlatOp op = FlatOp::compute;
 };
@@ -64,8 +65,8 @@ struct alignas(64) EventMessage {
   // The number of events for which the message still waits. After its start, the number of its flows in
   // progress.
   std::int32_t missing = 0;
-  std::int32_t flow_class =
-      kNone;  // index of the class of flows to which a transfer belongs; kNone for collectives and barriers
+  // Index of the class of flows to which a transfer belongs; kNone for collectives and barriers.
+  std::int32_t flow_class = kNone;
   std::int32_t next_at_sender = kNone;
   std::int32_t next_at_receiver = kNone;
   std::int32_t next_send = kNone;  // next transfer that the same compute action produces
@@ -173,7 +174,8 @@ ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
 /// host. Events with equal times are processed in the order in which they were created.
 struct Event {
   Ns time_ns = 0;
-  // The order of creation; it is below twice the number of positions, which is below 2^31.
+  // The order of creation. It fits into 32 bits, because it is below twice the number of positions in all
+  // lists, and there are fewer than 2^31 positions.
   std::uint32_t sequence = 0;
   std::int32_t subject = 0;  // a rank, or ~message, or number of ranks + rank of a host
 

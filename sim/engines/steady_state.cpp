@@ -102,7 +102,7 @@ bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pa
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
 
-/// Returns the start and the end of the action at a position.
+/// Returns the start and the end of the action at `position`, an index into the lists of the flat program.
 std::array<Ns, 2> times_at(const EngineRun& run, std::size_t position) {
   const std::int32_t message = run.flat.message[position];
   if (message == kNone) return {run.times.start[position], run.times.end[position]};
@@ -317,7 +317,7 @@ class MicrobatchRows {
   struct Entry {
     std::array<Ns, 2> times{};
     std::int32_t rank = 0;
-    std::uint32_t what = 0;  ///< stage and kind
+    std::uint32_t what = 0;  ///< stage and kind of the action, as one number
   };
 
   std::span<const Entry> row(std::size_t number) const {

@@ -144,7 +144,8 @@ void MessageWays::pair_queues() {
   for (const Way& way : ways_) {
     if (way.eager && sends[way.receiver]) queues_[way.receiver].across = kSeveral;
   }
-  // Two queues hold the same messages if each is the only queue at the other end of the other's messages.
+  // Queues A and B hold the same messages if all messages of A pass B at their other end, and all messages of
+  // B pass A.
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     const std::uint32_t across = queues_[queue].across;
     const bool equal = across < kSeveral && queues_[across].across == queue;

@@ -139,7 +139,7 @@ class CollectiveEnds {
   }
 
   std::vector<Register> last_of_rank_;
-  Numbering<3> places_;           // number of each rank, stage and kind
+  Numbering<3> places_;           // number of each combination of rank, stage and kind
   std::vector<Register> newest_;  // register of the newest collective, by number in places_
   std::vector<std::int32_t> uses_;
 };

@@ -31,7 +31,7 @@ constexpr std::int32_t kVggConvolutions = 33;  // number of layers before the fi
 constexpr std::int32_t kAlexNetConvolutions = 13;
 constexpr double kWorkerGiB = 16;
 
-/// Adds figures of a run. The paper does not print these figures.
+/// Adds the figures of a run. The paper does not print them, so they are only shown.
 void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
   figures.push_back(shown(what + ": samples/s", run.samples_per_second));
   figures.push_back(shown(what + ": MB a sample", run.megabytes_a_sample));
@@ -113,8 +113,8 @@ void add_released(Figures& figures, const Training& training, const ClusterSpec&
   add_lock_step(figures, training, ways);
 }
 
-/// Returns options without a memory limit. With a limit, the recurrence would find no plan for ResNet-50,
-/// because it counts the output of every layer as memory.
+/// Returns options without a memory limit. With a limit, PipeDream's planner would find no plan for
+/// ResNet-50, because it counts the output of every layer as memory.
 PlanOptions without_limit() { return {.memory_limit = std::numeric_limits<Bytes>::max()}; }
 
 /// Adds the paper's claim for ResNet-50: data parallelism is best on both clusters.

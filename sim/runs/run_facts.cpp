@@ -95,7 +95,7 @@ void SentBytes::add(Spans of_rank, LinkBytes& links) {
       for (const RingHop& hop : rings_.of(span.action).sent_by(span.rank)) bytes_to(hop.to) += hop.bytes;
     }
   }
-  // Looking up a route for each neighbour is faster than looking it up for each message.
+  // A rank sends many messages to few neighbours, so the route is looked up once for each neighbour.
   for (const auto& [to, bytes] : bytes_to_) links.add(of_rank.front().rank, to, bytes);
   bytes_to_.clear();
 }

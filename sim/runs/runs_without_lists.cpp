@@ -115,7 +115,7 @@ RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
   return facts;
 }
 
-/// Makes the result of a program that has no lists.
+/// Makes the result of a program that is stored as loops, without lists of actions.
 Result result_without_lists(const Experiment& experiment, StreamedRun run, RunFacts facts) {
   facts.has_digest = false;
   facts.updates = steps_of_input_stage(experiment);
@@ -257,7 +257,8 @@ bool wants_digest(const SimulateOptions& options) {
   return options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
 }
 
-/// Returns the digest of the lowered program. The spans of each rank are its lowered list.
+/// Returns the digest of the lowered program. The spans of a rank, in order, name the actions of its lowered
+/// list.
 std::string digest_of_spans(const Program& program, const Timeline& timeline) {
   DigestOfLists lists(program);
   for (const Spans& of_rank : spans_by_rank(timeline)) {

@@ -343,7 +343,7 @@ SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine,
       return {row, prediction->result.notes};
     }
     add_refusal(row, scenario, prediction.error());
-  } catch (const std::exception& failure) {  // a point without enough memory must not end the sweep
+  } catch (const std::exception& failure) {  // a point that needs too much memory must not end the sweep
     row.status = SweepStatus::failed;
     row.reason = failure.what();
   }
