@@ -57,7 +57,7 @@ struct ValidationOptions {
   std::int32_t rounds = 5;    ///< number of rounds that count, >= 2
   std::int32_t samples = 20;  ///< number of actions of each kind that the source measures in a round
   double tolerance = 0.05;    ///< a case holds if its mean error is at most this
-  std::uint64_t seed = 1;     ///< decides the order in each round
+  std::uint64_t seed = 1;     ///< seed of the random order in which a round runs the source and the cases
   /// A function that is called after each measurement of the source program or of a case. It receives the
   /// number of finished measurements and the number of all measurements. May be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};

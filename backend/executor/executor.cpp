@@ -167,7 +167,7 @@ class Run {
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::int32_t working_;  // number of workers that have not ended
+  std::int32_t working_;  // number of rank threads that have not ended
   std::optional<ExecutionError> error_;
 };
 

@@ -59,11 +59,11 @@ class LaunchAhead {
   std::vector<std::int64_t*> known_;
   std::vector<std::int32_t> positions_;  // position of each submitted group, in the order of submission
   std::vector<std::int64_t> launches_;   // launches of each submitted group, in the order of submission
-  std::int64_t unfinished_ = 0;          // launches of all groups that have not ended
-  std::int64_t counted_ = 0;             // launches of the thread when the last group began
-  std::int32_t submitted_ = 0;           // number of groups for which end() was called
-  std::int32_t ended_ = 0;               // number of groups that have ended
-  bool has_begun_ = false;               // true if the first group that has not ended has begun
+  std::int64_t unfinished_ = 0;          // number of launches of all groups that have not ended
+  std::int64_t counted_ = 0;    // number of launches that the thread had made when the last group began
+  std::int32_t submitted_ = 0;  // number of groups for which end() was called
+  std::int32_t ended_ = 0;      // number of groups that have ended
+  bool has_begun_ = false;      // true if the first group that has not ended has begun
 };
 
 }  // namespace penstock

@@ -89,8 +89,8 @@ class NcclTransport : public Transport {
     SharedPayload contribution;  // contribution to a collective; stored until the collective has ended
     std::size_t bytes = 0;       // bytes of the message; for an UNSHARD, bytes of the largest part
     AgreedLayout layout;         // layout of the payload; for an UNSHARD, layout of this rank's part
-    std::vector<AgreedLayout>
-        parts{};           // layout of the weights that each member contributes; only for an UNSHARD
+    // Layout of the weights that each member contributes; only for an UNSHARD.
+    std::vector<AgreedLayout> parts{};
     bool brings = false;   // true if the contribution to a collective is not null
     std::size_t slot = 0;  // slot that a receive or a collective uses
     // For a sender, the event on the compute stream after the data to send were made. In a group, the event

@@ -64,7 +64,7 @@ struct Training {
   /// A function that returns the target of a microbatch. Only last stages use it.
   std::function<at::Tensor(std::int32_t microbatch)> targets;
   OptimizerOptions optimizer;
-  double loss_scale = 1;   ///< factor by which the loss is multiplied before gradients are computed
+  double loss_scale = 1;   ///< factor by which the training loss is multiplied before gradients are computed
   std::uint64_t seed = 1;  ///< seed of the dropout masks
   std::function<void(const StepReport&)> observer;  ///< called before each STEP; may be empty
 };
