@@ -36,7 +36,8 @@
 namespace penstock {
 namespace {
 
-/// The waits between positions after a walk has stalled. Positions after a rank's cursor wait for the cursor.
+/// The waits between actions after a walk has stalled. An action is named by its position in the flat
+/// program. Actions after a rank's cursor wait for the action at the cursor.
 ///
 ///   rank 0   0F0 0SEND_F0 0RECV_B0 [0B0] 0F1 0SEND_F1          [ ] the cursor
 ///   rank 1   1RECV_F0 1F0 1RECV_F1 [1F1] 1B0 1SEND_B0

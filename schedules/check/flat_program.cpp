@@ -52,8 +52,9 @@ struct RankScan {
   std::int32_t last_collective = kNone;
   // Last copy to the host, and last copy back; if the link is half duplex, only the first entry is used.
   std::array<std::int32_t, 2> last_copy{kNone, kNone};
-  std::int32_t head = kNone;    // the last group of compute actions
-  std::int32_t newest = kNone;  // this group, or a barrier, a WAIT or a group of transfers after it
+  std::int32_t head = kNone;  // position of the last group of compute actions
+  // Position of this group, or of a barrier, a WAIT or a group of transfers after it.
+  std::int32_t newest = kNone;
   // The group of transfers that is open, and its last transfer so far. kNone if no group is open.
   std::int32_t open_group = kNone;
   std::int32_t last_grouped = kNone;
@@ -86,7 +87,7 @@ struct FifoTail {
   bool last_sends = false;         // true if this rank sends `last`
 };
 
-/// Features that only some programs have.
+/// Features that only some programs have. They are found before the lists are flattened.
 struct ListFacts {
   bool groups = false;  // true if some list states a group of transfers
   bool waits = false;   // true if some list has a WAIT
@@ -596,28 +597,28 @@ class Flattener {
   const Program& program_;
   const CostTable& costs_;
   ChannelOptions channels_;
-  ChannelOptions queues_;    // the options that number the queues
+  ChannelOptions queues_;    // the channel options by which queues are numbered
   bool has_groups_ = false;  // true if ranks wait for transfers
   std::int32_t iterations_;
   EdgeNumbers edges_;
   std::int32_t units_;
   std::size_t numbers_;                  // number of microbatches (or slices) of all iterations together
-  std::vector<std::int32_t> transfers_;  // the message of each edge, flow and number
+  std::vector<std::int32_t> transfers_;  // message of each edge, flow and microbatch number
   std::vector<Bytes> bytes_;             // the message size of each edge and flow, computed on first use
-  std::vector<StageFlow> of_stage_;      // the entry of each stage, number and flow
+  std::vector<StageFlow> of_stage_;      // entry of each stage, microbatch number and flow
   std::vector<std::vector<std::int32_t>> of_group_;  // messages of a stage's collectives, by stage and kind
   std::vector<std::int32_t> barriers_;               // the messages of the barriers
   std::vector<std::int32_t> previous_unordered_;     // links eager messages; used only with an eager size
   std::vector<std::int32_t>
-      consumer_;  // the compute position that waits for each RECV; used only with a capacity
+      consumer_;  // the compute action (position) that waits for each RECV; used only with a capacity
   // The SENDs that no WAIT waits for yet, lists linked by next_wait; used only with WAITs.
   std::unordered_map<std::size_t, std::int32_t> sends_;
-  // The messages of OFFLOADs, by stage and number.
+  // The messages of OFFLOADs, by stage and microbatch number.
   std::unordered_map<std::size_t, std::int32_t> offloads_;
   std::map<StageMessage, Action>
       met_;  // if messages cross: for each RECV, the RECV of the message that it gets
-  std::vector<std::int32_t>
-      backward_;  // the B or I, by stage and number; used only with a capacity and late R
+  // Position of the B or I, by stage and microbatch number; used only with a capacity and late R.
+  std::vector<std::int32_t> backward_;
   std::array<RecentEdge, 4> recent_edges_{};  // last edge of each kind: SEND_F, RECV_F, SEND_B, RECV_B
   // The following members describe the rank that is read now.
   std::vector<std::int32_t> steps_;          // the number of STEPs in one iteration, by stage

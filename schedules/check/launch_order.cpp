@@ -151,7 +151,8 @@ class LaunchLister {
   std::vector<bool> made_;  // true for each message whose data are ready to be sent
 };
 
-/// The waits between positions after LaunchWalk has stalled, because no rank can continue.
+/// The waits between actions (named by their positions) after LaunchWalk has stalled, because no rank can
+/// continue.
 class LaunchWaits {
  public:
   LaunchWaits(const FlatProgram& flat, const LaunchState& state)

@@ -17,13 +17,13 @@ namespace penstock {
 /// The times of all positions and messages of a flat program. Starts and ends are in separate vectors,
 /// because the code that computes the times writes each of them in sequence.
 struct ProgramTimes {
-  /// The start of each compute action and RESHARD, with the index of its position.
+  /// The start of each compute action and RESHARD, by position.
   std::vector<Ns> start;
   /// The end of each compute action and RESHARD, by position.
   std::vector<Ns> end;
-  /// The start of each message, with the index of the message.
+  /// The start of each message, by message number.
   std::vector<Ns> message_start;
-  /// The arrival of each message, with the index of the message.
+  /// The arrival of each message, by message number.
   std::vector<Ns> message_end;
 };
 

@@ -39,7 +39,7 @@ enum class CauseKind : std::uint8_t {
   producer,    // the compute action at position `which` of `rank` has produced it
   release,     // message `which`, which was before it in a queue of `rank`, has left that queue
   collective,  // collective or copy `which`, for whose end the next one of `rank` waits, has ended
-  resident,    // the newest resident launch of `rank` (launch_walk.hpp) is its end
+  resident,    // the newest resident launch of `rank` (launch_walk.hpp) is one end of the message
 };
 
 /// One event that had to happen before a message, collective or barrier could start. It names the rank of the
@@ -159,7 +159,8 @@ class ListWalk {
     __builtin_prefetch(&flat_.message[next_line]);
     __builtin_prefetch(&flat_.next_wait[next_line]);
     __builtin_prefetch(&flat_.actions[index(position)]);
-    // A compute action, its SEND, the next one's RECV.
+    // The next three positions are prefetched. They are usually a compute action, its SEND and the RECV of
+    // the next compute action.
     const std::int32_t behind = std::min(position + 3, end);
     for (; position < behind; ++position) {
       const std::int32_t message = flat_.message[index(position)];

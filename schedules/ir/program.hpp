@@ -140,7 +140,8 @@ struct Program {
 
   std::int32_t stage_count() const { return static_cast<std::int32_t>(placement.stages.size()); }
   std::int32_t rank_count() const { return static_cast<std::int32_t>(ranks.size()); }
-  /// Returns microbatches * slices, the number of units in one iteration.
+  /// Returns microbatches * slices, the number of units in one iteration (a unit is a microbatch, or a slice
+  /// of one).
   std::int32_t unit_count() const { return microbatches * slices; }
 
   friend bool operator==(const Program&, const Program&) = default;

@@ -260,7 +260,8 @@ bool Shrinking::shrink_actions() {
       return best_.program.ranks[static_cast<std::size_t>(rank)];
     };
     for (std::size_t position = list().size(); position-- > 0;) {
-      // The last position comes first, so that earlier positions do not change.
+      // Actions are tried from the last position to the first, so that a removal does not change the
+      // positions of those that follow in the loop.
       if (is_extra(list()[position].kind)) smaller |= take(without_action(best_, rank, position));
     }
   }

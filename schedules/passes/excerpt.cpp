@@ -185,7 +185,7 @@ bool is_held(const Program& program, std::int32_t rank) {
 }
 
 Program without_idle_ranks(Program program) {
-  // The last rank comes first, so that the numbers of earlier ranks do not change.
+  // Ranks are removed from the last to the first, so that the numbers of earlier ranks do not change.
   for (std::int32_t rank = program.rank_count(); rank-- > 0;) {
     if (!program.ranks[index(rank)].empty() || is_held(program, rank)) continue;
     program.ranks.erase(program.ranks.begin() + rank);
@@ -388,7 +388,7 @@ Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank) {
   for (const std::int32_t stage : shared) {
     rest.program = without_replica(std::move(rest.program), stage, rank);
   }
-  // The last stage comes first, so that the numbers of earlier stages do not change.
+  // Stages are removed from the last to the first, so that the numbers of earlier stages do not change.
   for (std::size_t i = alone.size(); i-- > 0;) rest = without_stage(rest, alone[i]);
   rest.program = without_idle_ranks(std::move(rest.program));
   return rest;

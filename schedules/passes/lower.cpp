@@ -155,7 +155,7 @@ class PlacedWords {
   }
 
  private:
-  // Not a route number, because there are far fewer than 2^30 edges.
+  // A value that is no number of a route, because there are far fewer than 2^30 edges.
   static constexpr std::uint32_t kOwn = 0xffff'ffff;
 
   struct OfRank {
@@ -528,8 +528,8 @@ class BatchedReceives {
   EdgeNumbers edges_;
   std::size_t units_;
   std::vector<Message> messages_;  // message of each edge, kind of data and microbatch (or slice)
-  std::vector<std::int32_t>
-      first_input_;  // first message of each consumer, by stage, microbatch (or slice) and kind of data
+  // First message of each consumer, by stage, microbatch (or slice) and kind of data.
+  std::vector<std::int32_t> first_input_;
   std::vector<Rank> ranks_;
   std::vector<std::int32_t> awake_;
 };

@@ -284,8 +284,7 @@ tl::expected<void, std::string> check_order(const Program& program) {
   return {};
 }
 
-/// Sorts consecutive UNSHARDs by stage, so that ranks with several shared stages gather them in the same
-/// order.
+/// Sorts consecutive UNSHARDs by stage. Ranks that share several stages then gather them in the same order.
 void sort_gathers(std::vector<Action>& actions) {
   const auto is_gather = [](const Action& action) { return action.kind == ActionKind::unshard; };
   for (auto begin = actions.begin(); begin != actions.end();) {

@@ -199,8 +199,9 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
 
 OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
     : first_starts_(std::move(first_starts)), tails_(order.place_count(), kEndless) {
-  std::vector<std::size_t> left;  // number of steps without a tail on each rank
-  std::vector<Ns> behind;         // tail of the step that was computed last on each rank
+  // Number of steps on each rank whose tail (the time from the step to the end) is not computed yet.
+  std::vector<std::size_t> left;
+  std::vector<Ns> behind;  // tail of the step that was computed last on each rank
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     left.push_back(order.ranks[rank].size());
     behind.push_back(-first_starts_[rank]);
