@@ -25,7 +25,7 @@ namespace penstock {
 struct CompareTolerances {
   /// The tolerance of the makespan and of samples per second, as a fraction of the measured value.
   double makespan = 0.05;
-  /// The tolerance of idle_over_total, as an absolute difference.
+  /// The tolerance of idle_over_total: the largest accepted difference between prediction and measurement.
   double bubble = 0.05;
   /// The tolerance of the peak memory of the rank with the highest peak, as a fraction of the measured
   /// peak.

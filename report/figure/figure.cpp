@@ -138,7 +138,7 @@ double axis_unit_ns(const Result& first, FigureAxis axis) {
   return axis == FigureAxis::forward ? shortest_forward_ns(first.timeline) : 0;
 }
 
-/// An entry of the legend. For idle time and memory, `kind` has no meaning.
+/// An entry of the legend. `kind` is used only for entries of actions, not for idle time and memory.
 struct FigureKey {
   std::string text;
   Colour fill;

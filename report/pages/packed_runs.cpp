@@ -380,7 +380,7 @@ class RunPacker {
     const std::vector<std::int32_t>& groups = ranks_[index(rank)].groups;
     const std::int32_t base = group < groups.size() ? groups[group] : 0;
     columns_.put(Column::ready, ready > base ? ready - base : 0);
-    // The end of the run has no action. Its key is a code that no action has.
+    // The interval at the end of a rank's run has no action after it. Its key is a code that no action has.
     const Code before = group < groups.size() ? code_of(held_.spans[index(groups[group])])
                                               : Code{ActionKind::forward, -1, 0, 0, false};
     pack_chain(interval.chain, interval.start_ns, kMostChainLinks, last_chains_[{rank, before}]);
@@ -540,7 +540,7 @@ class RunPacker {
   PackedColumns columns_;
   std::map<MessageKey, Send> sends_;
   std::unordered_map<std::string, std::vector<std::int32_t>> named_;
-  std::int32_t last_linked_ = 0;  // the span of the last link that was written
+  std::int32_t last_linked_ = 0;  // number of the span for which the last link to a SEND was written
   // The key is a rank and the code of the action after an idle interval. The value has the spans of the
   // latest chain before such an action.
   std::map<std::pair<std::int32_t, Code>, std::vector<std::int32_t>> last_chains_;

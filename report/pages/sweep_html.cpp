@@ -60,7 +60,7 @@ class PointAxis {
       if (!std::ranges::all_of(sweep.rows, fits) || std::ranges::none_of(sweep.rows, differs)) continue;
       key_ = i;
       label_ = unit.empty() ? key : fmt::format("{} [{}]", key, unit);
-      // A log2 axis cannot show 0, so the axis is then linear.
+      // A logarithmic axis (log2) cannot show 0, so the axis is then linear.
       const auto above_0 = [&](const SweepRow& row) { return position(row) > 0; };
       is_linear_ = !std::ranges::all_of(sweep.rows, above_0);
     }

@@ -173,7 +173,7 @@ tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const s
       return fault(fmt::format("expected at most {} lines for {} points; name another file", most_lines,
                                part.head.points));
     }
-    if (text.eof()) break;  // a crash can leave a last line without an end
+    if (text.eof()) break;  // after a crash, the last line may be incomplete, so it is ignored
     if (const std::string wrong = add_point(line, part); !wrong.empty()) return fault(wrong);
   }
   if (text.bad()) return tl::unexpected(fmt::format("{}: cannot be read", file));
