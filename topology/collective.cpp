@@ -231,7 +231,7 @@ RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices
 
 std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> given(devices.begin(), devices.end());
-  // Two devices can form only one ring.
+  // Two devices can form only one ring, so there is no other order to try.
   if (devices.size() < 3) return given;
   const double busiest = busiest_link(cluster, given);
   if (cluster.torus()) {
