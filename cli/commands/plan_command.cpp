@@ -115,7 +115,8 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   }
   ProfileNoise noise{.levels = {}};
   std::string_view rest = flags.noise;
-  // The loop ends after a part that no comma follows. An empty part ("5%,") is an error.
+  // Each pass reads the text up to the next comma. The loop ends after the last part. An empty part ("5%,")
+  // is an error.
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const auto level = part_of_text(one);
@@ -132,8 +133,8 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   return noise;
 }
 
-/// Returns the method by which plans are ranked. It is the simulator, unless the user asks for a recurrence
-/// (the partitioner's formula).
+/// Returns the method by which plans are ranked. It is the simulator, unless the user asks for a formula of
+/// the planner.
 PlanRanking ranking_of(const PlanFlags& flags, const Scenario& scenario) {
   const bool asks_recurrence =
       flags.objective.empty() ? scenario.partition.states_objective : flags.objective != "simulated";

@@ -282,8 +282,8 @@ Json search_json(const SearchedPlan& search) {
           {"candidates", std::move(candidates)}};
 }
 
-/// Returns the bandwidths that the planner's recurrence used, as JSON. The first one is the bandwidth
-/// inside a server. An unlimited bandwidth is null.
+/// Returns the bandwidths that the planner used, as JSON. The first one is the bandwidth inside a server. An
+/// unlimited bandwidth is null.
 Json levels_json(const std::vector<BandwidthLevel>& levels) {
   Json list = Json::array();
   for (const BandwidthLevel& level : levels) {
