@@ -180,8 +180,8 @@ class TapeWriter {
 
   struct Host {
     Register clock = kNoRegister;
-    std::vector<Register>
-        ends{};  ///< ends of the last compute actions; empty if a host may be any number of actions ahead
+    /// Ends of the last compute actions; empty if a host may be any number of actions ahead.
+    std::vector<Register> ends{};
     std::size_t computed = 0;  ///< number of the rank's compute actions so far
   };
 

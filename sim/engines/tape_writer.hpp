@@ -187,15 +187,15 @@ class TapeClasses {
   MicrobatchGroups groups_;
   Register ranks_;
   Tape& tape_;
-  std::vector<std::uint32_t>
-      single_;  // duration class of each single action, by its group of microbatches, its stage and its kind
+  // Duration class of each single action, by its group of microbatches, its stage and its kind.
+  std::vector<std::uint32_t> single_;
   // A numbering of groups with at least two actions. The key of a group has three parts: the count of the
   // actions before the last one, the number of these actions as a group, and the last action.
   Numbering<3> longer_;
   std::vector<std::uint32_t> of_longer_;
   std::uint32_t launch_ = kNoClass;
-  std::vector<std::uint32_t>
-      unlinked_;  // for each register after the ranks' clocks, its link class without a message
+  // For each register after the ranks' clocks, its link class without a message.
+  std::vector<std::uint32_t> unlinked_;
 };
 
 /// The transfer class and the link class of each route, indexed by route number.
