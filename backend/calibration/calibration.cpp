@@ -204,7 +204,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
   }
 }
 
-/// A function that makes one measurement.
+/// A function that runs the program of one MeasurementPlan and returns its measured times.
 using Measure = std::function<OrRunError<Measurement>(const MeasurementPlan&)>;
 
 /// Measures every microbatch size with both loads, alone and busy, and in each form of backward passes. The

@@ -41,7 +41,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// The state of one call of execute().
+/// The data that the threads of one call of execute() share.
 class Run {
  public:
   explicit Run(const Execution& execution)

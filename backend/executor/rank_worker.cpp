@@ -209,7 +209,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
 void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
   const Action& action = flat_.actions[index(position)];
   StageModule& module = module_of(action.stage);
-  // Only F, B and I have outputs for other stages.
+  // Only F, B and I have outputs for other stages, so only they get a number of outputs.
   ComputeCall with_outputs = call;
   switch (action.kind) {
     case ActionKind::forward:

@@ -200,7 +200,7 @@ void NcclSession::make_ready() {
   }
 }
 
-/// Returns the sizes of this rank's messages as one set for each communicator.
+/// Returns the sizes in bytes of this rank's messages, without duplicates, for each communicator.
 NcclSession::Sizes NcclSession::message_sizes() const {
   Sizes sizes;
   for (std::size_t id = 0; id < parts_.flat.messages.size(); ++id) {

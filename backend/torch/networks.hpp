@@ -93,7 +93,7 @@ struct RandomData {
   at::Tensor of(std::int32_t microbatch) const;
 };
 
-/// A model and the data to train it.
+/// A model, and the random inputs and targets with which it is trained.
 struct Network {
   Model model;
   RandomData inputs;
