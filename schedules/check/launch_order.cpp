@@ -44,7 +44,7 @@ void for_each_queued(const FlatProgram& flat, const See& see) {
   }
 }
 
-/// Builds LaunchLists.
+/// Reads the lists of all ranks and builds their LaunchLists.
 class LaunchLister {
  public:
   explicit LaunchLister(const FlatProgram& flat)

@@ -161,7 +161,7 @@ struct StageNeighbours {
   std::vector<std::vector<std::int32_t>> gradient_givers;
   std::vector<std::vector<std::int32_t>> gradient_takers;
 };
-/// Returns the neighbours of each stage.
+/// Returns, for each stage, the stages that it exchanges data with (StageNeighbours).
 StageNeighbours stage_neighbours(const Program& program);
 
 /// Returns true if several ranks hold `stage`.

@@ -138,9 +138,9 @@ struct OrderSteps {
   std::vector<Track> tracks;
   /// The steps of each rank in the preferred order.
   std::vector<std::vector<Step>> ranks;
-  /// The total compute time of each rank.
+  /// The total compute time of each rank, in ns.
   std::vector<Ns> busy_ns;
-  /// The memory limit of each rank.
+  /// The memory limit of each rank, in bytes.
   std::vector<Bytes> limits;
 };
 
