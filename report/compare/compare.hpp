@@ -58,12 +58,12 @@ struct ComparedFigure {
 struct ActionErrors {
   ActionKind kind = ActionKind::forward;
   std::int64_t count = 0;
-  /// The mean of |predicted start - measured start|.
+  /// The mean of |predicted start - measured start| over the actions of this kind, in ns.
   Ns mean_start_ns = 0;
   Ns worst_start_ns = 0;
   /// The action whose start has the largest error, such as "rank 2: 2B5".
   std::string worst_action;
-  /// The mean predicted duration of the actions.
+  /// The mean predicted duration of the actions of this kind, in ns.
   Ns predicted_duration_ns = 0;
   Ns measured_duration_ns = 0;
 

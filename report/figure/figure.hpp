@@ -41,7 +41,7 @@ struct FigureArea {
   std::optional<Colour> outline{};
 };
 
-/// The width of outlines.
+/// The width of the outlines of boxes and areas, in millimetres.
 inline constexpr double kOutlineMm = 0.1;
 
 /// A straight line.

@@ -188,7 +188,7 @@ HeldSpans held_spans(const Timeline& timeline, std::size_t most_actions) {
   return held;
 }
 
-/// Writes the columns of one run.
+/// Writes the columns of numbers into which one run is packed.
 class RunPacker {
  public:
   RunPacker(const ViewedRun& run, std::size_t most_actions)
