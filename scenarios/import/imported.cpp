@@ -438,7 +438,8 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
     collected.plan.library_model = torchtitan_library_model(collected.settings);
   const auto model_file = take_stated_model(request, importing);
   if (!model_file) return tl::unexpected(model_file.error());
-  const std::vector<std::string> unread = collected.plan.notes;  // the parts of a script that were not read
+  // Notes on those parts of a shell script that were not evaluated.
+  const std::vector<std::string> unread = collected.plan.notes;
   run_importer(collected.origin, importing);
   Plan& plan = collected.plan;
   // Penstock wrote the comment lines of `stated_keys` itself. They are exact, so they replace the keys that

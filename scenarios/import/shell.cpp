@@ -649,7 +649,8 @@ class ShellRun {
     return value.starts_with("${(") && value.find("${", 1) == std::string_view::npos && value.ends_with(")}");
   }
 
-  /// Returns the value of a variable. Counts its length, and returns nothing from the limit on.
+  /// Returns `value`, and adds its length to the total that may be inserted. Beyond this limit, records an
+  /// error and returns no words.
   Words counted(const Words& value) {
     constexpr std::size_t kMost = 16U << 20U;
     std::size_t length = value.size();

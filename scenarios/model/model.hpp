@@ -295,7 +295,7 @@ struct NetworkSpec {
   friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;
 };
 
-/// A model in one of its forms.
+/// The model of a scenario, in one of the five forms in which a scenario can state it.
 using Model = std::variant<UnitCosts, StageFigures, LayerGraph, DeviceModel, FittedModel>;
 
 // A model that is stated by the times of a prompt's chunks. Chunked prefill runs the chunks one after the

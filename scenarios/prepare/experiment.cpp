@@ -253,7 +253,8 @@ constexpr std::int64_t kMostActions = 5'000'000;
 std::optional<Experiment> hanging_experiment(Scenario scenario, const Shape& shape) {
   scenario.shape = shape;
   scenario.batch.microbatches = shape.microbatches;
-  scenario.batch.global_batch_size.reset();  // the size follows from the number of microbatches
+  scenario.batch.global_batch_size
+      .reset();  // the global batch size then follows from the number of microbatches
   auto experiment = prepare(scenario);
   if (!experiment || !find_hang(experiment->program, experiment->channels, experiment->costs)) {
     return std::nullopt;

@@ -356,7 +356,7 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
       out << YAML::EndSeq;
       return;
     case Node::Kind::mapping:
-      // The parts and their keys are in separate lines. Deeper mappings are in braces.
+      // The document and its top-level mappings have one key in each line. Deeper mappings are in braces.
       if (!is_part) out << YAML::Flow;
       out << YAML::BeginMap;
       for (const Node::Entry& entry : node.entries) {

@@ -211,7 +211,7 @@ tl::expected<Node*, std::string> element(Node& list, const std::string& part, co
   return &list.items[*index];
 }
 
-/// Returns the value of the key `part` of the mapping `node`, or the element `part` if `node` is a list. A
+/// Returns the value of the key `part` in the mapping `node`, or the element `part` if `node` is a list. A
 /// missing key is added.
 tl::expected<Node*, std::string> child(Node& node, const std::string& part, const std::string& path,
                                        const std::shared_ptr<const Source>& source) {

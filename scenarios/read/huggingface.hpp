@@ -38,7 +38,7 @@ class HuggingFaceConfig {
 
   /// Removes a key, so that it counts as absent. Returns false if the key does not exist.
   bool ignore(std::string_view key);
-  /// Returns all keys, for messages.
+  /// Returns all keys of the configuration, for messages about a missing key.
   std::vector<std::string_view> keys() const;
 
   /// Returns true if the key has a value. Does not mark the key as read.
@@ -59,7 +59,8 @@ class HuggingFaceConfig {
   /// Returns the list of words under the first present key of `names`, or an empty list if all keys are
   /// absent.
   std::vector<std::string> words(const KeyNames& names);
-  /// Marks keys as read without using them, because they have no effect on this model.
+  /// Marks keys as read, so that they are not reported as unknown. It is for keys without an effect on this
+  /// model.
   void know(const KeyNames& names);
 
   /// Records a part whose cost cannot be computed. `node` is the value of `key`.

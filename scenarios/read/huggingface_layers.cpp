@@ -289,7 +289,8 @@ std::vector<std::int64_t> windows_of(const LayerReading& reading) {
 /// later.
 std::vector<LayerKind> mixers_of(const LayerReading& reading) {
   const LayerTypes listed = layer_types_of(reading.config);
-  // These functions also run if a list decides, so that their keys count as read.
+  // These functions read keys that are not needed if a list decides. They run anyway, so that the keys are
+  // not reported as unknown.
   const std::vector<std::int64_t> windows = windows_of(reading);
   const std::vector<bool> attends = attention_switches(reading);
   if (!listed.types.empty()) return layers_by_type(reading, listed);

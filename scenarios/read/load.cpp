@@ -57,7 +57,7 @@ struct Parts {
   TrainingPart training;
 };
 
-/// Reads one part of the scenario if it is present. It is read even if other parts have errors.
+/// Reads one top-level key of the scenario if it is present, even if other keys have errors.
 template <typename Read>
 auto read_part(const MappingReader& reader, std::string_view key, Problem& problem, Read read) {
   // Each key has its own problems, so that an error in one of them does not hide an error in another.
@@ -126,8 +126,8 @@ tl::expected<Node, std::string> scenario_document(std::string_view text,
 Parts read_parts(const Node& document, Problem& problem) {
   const MappingReader reader(document, "", kPartKeys, problem);
   Parts parts;
-  // An unknown key is probably the misspelled name of a part. A second error about the missing part would not
-  // help.
+  // An unknown key is probably a misspelled one, such as `modle`. A second error about the missing key would
+  // not help.
   if (problem.found()) return parts;
   // The cluster is read first, because a transformer's times depend on the rate of its devices.
   parts.cluster = read_part(reader, "cluster", problem, read_cluster);

@@ -300,7 +300,8 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.memory_bytes_per_second = finite_bandwidth(reader, "memory_bandwidth", type.memory_bytes_per_second);
   type.nvlink_bytes_per_second = finite_bandwidth(reader, "nvlink", type.nvlink_bytes_per_second);
   type.network_bytes_per_second = finite_bandwidth(reader, "network", type.network_bytes_per_second);
-  // A stated latency applies to messages and to the steps of rings.
+  // The device type has one latency for messages and one for the steps of rings. A stated latency replaces
+  // both.
   if (const auto latency = reader.duration("latency"))
     type.link_latency_ns = type.nvlink_step_ns = type.network_step_ns = *latency;
   if (reader.has("memory")) {
@@ -317,7 +318,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.devices_per_node =
       static_cast<std::int32_t>(reader.integer("devices_per_node").value_or(type.devices_per_node));
   type.sustained = number(reader, "sustained", type.sustained, kMostFactor);
-  // A stated factor applies to all precisions.
+  // The device type has a factor for each precision. A stated factor replaces all of them.
   if (reader.has("sustained")) type.sustained_fp8 = type.sustained_fp4 = type.sustained;
   type.collectives = number(reader, "collectives", type.collectives, kMostFactor);
   type.step_fraction = number(reader, "step_fraction", type.step_fraction, 1);

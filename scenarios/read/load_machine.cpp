@@ -201,7 +201,7 @@ std::string note_of(const Machine& machine, std::string_view file, std::string_v
 
 // --- ASTRA-sim -------------------------------------------------------------------------------------------
 
-/// One dimension of a network of ASTRA-sim.
+/// One dimension of a network of ASTRA-sim: its shape, its number of devices, its bandwidth and its latency.
 struct Dimension {
   std::string shape;
   std::int64_t size = 1;

@@ -48,7 +48,7 @@ bool has_child(const Tree& element, std::string_view name) {
   return std::ranges::any_of(element, [&](const auto& child) { return child.first == name; });
 }
 
-/// The kinds of a <pci> element.
+/// The kind of device that a <pci> element describes.
 enum class PciKind : std::uint8_t { gpu, nic, bridge, other, unknown };
 
 PciKind kind_of(const Tree& pci) {
