@@ -277,7 +277,7 @@ class MessagesInFlight {
     for (const ActionWay& way : ways_.taken_by(action)) see(tables_[way.number].take(action.microbatch));
   }
 
-  /// Removes all messages.
+  /// Removes all messages that are in flight.
   void clear() { std::ranges::fill(tables_, FlightTable()); }
 
   template <class State>

@@ -51,7 +51,7 @@ struct MessageSeries {
   std::vector<Ns> starts{};
 };
 
-/// The times of one action.
+/// The start and the end of one action, in ns.
 struct StartAndEnd {
   Ns start = 0;
   Ns end = 0;

@@ -118,7 +118,7 @@ ReproducedFigure noted(ReproducedFigure figure, std::string note);
 /// Returns `figure` with the tolerance of a number that is printed with `decimals` decimals.
 ReproducedFigure with_decimals(int decimals, ReproducedFigure figure);
 
-/// One experiment of a paper.
+/// One experiment of a paper that this program repeats, with the function that predicts its figures.
 struct Reproduction {
   std::string_view name;     ///< for example "zero-bubble-table-5"
   std::string_view source;   ///< the paper, and the section, table or figure

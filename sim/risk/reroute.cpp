@@ -84,7 +84,7 @@ class Queue {
 using ActionKey = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 ActionKey action_key_of(const Action& action) { return {action.kind, action.stage, action.microbatch}; }
 
-/// The start of each action.
+/// The start of each compute action, in ns.
 using ActionStarts = std::map<ActionKey, Ns>;
 
 /// A run of the queues of all ranks in the order of time. It merges the queues of each rank into one list.

@@ -31,7 +31,7 @@
 
 namespace penstock {
 
-/// The steady state of a stream.
+/// The steady state of an asynchronous stream that never ends: its rate, and the peak memory of each rank.
 struct EndlessStream {
   std::optional<double> samples_per_second;  ///< absent if the stream takes no time
   /// True if the period of the stream is exact. False if the rate is a mean over several rounds of the
