@@ -174,8 +174,8 @@ bool ChildProcesses::all_have_ended() {
 }
 
 void ChildProcesses::end_all() {
-  // The coordinator has asked the children to end. Most exit by themselves, and their exit status is more
-  // useful than a kill.
+  // The coordinator has asked the children to end. Most of them do so, and an exit status says more than a
+  // kill. So they get some time before they are killed.
   const auto until = std::chrono::steady_clock::now() + kGrace;
   while (!all_have_ended() && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
