@@ -316,7 +316,8 @@ namespace {
 
 using WaitPath = std::vector<std::int32_t>;
 
-constexpr std::size_t kEnoughStarts = 4096;  // the largest number of positions from which the search starts
+// The largest number of stalled actions from which the search for a shortest cycle starts.
+constexpr std::size_t kEnoughStarts = 4096;
 
 /// Returns the cycle that is found by always following the first wait of a position. Every waiting position
 /// waits for another one. So the path must reach an earlier position again. Returns an empty path if a

@@ -175,7 +175,7 @@ class Flattener {
     flat_.rank_begin.push_back(flat_.position_count());
     for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
       if (iteration > 0 && program_.barrier) {
-        // A barrier has no action. The empty entry keeps the vectors equally long.
+        // A barrier has no action, but an empty entry keeps the vectors equally long.
         flat_.actions.emplace_back();
         scan.newest = push(FlatOp::barrier);
         join_collective(scan.newest, barriers_, scan.barriers_seen++);
@@ -513,7 +513,7 @@ class Flattener {
       (tail.last_sends ? before.next_at_sender : before.next_at_receiver) = id;
       ++pending;
     }
-    // Eager messages can arrive in any order. The next message in the queue waits for all of them.
+    // Eager messages can arrive in any order, so the next message in the queue waits for all of them.
     for (; tail.unordered != kNone; tail.unordered = previous_unordered_[index(tail.unordered)]) {
       flat_.messages[index(tail.unordered)].next_at_receiver = id;
       ++pending;

@@ -117,7 +117,8 @@ class Shrinking {
   Excerpt run() {
     bool smaller = true;
     while (smaller) {
-      // The largest parts come first. Each removed rank makes all later trials faster.
+      // The largest parts of the program (its ranks) are tried first, because each removed rank makes all
+      // later trials faster.
       smaller = shrink_ranks();
       smaller |= shrink_microbatches();
       smaller |= shrink_stages();

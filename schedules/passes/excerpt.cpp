@@ -317,7 +317,8 @@ Program without_units(const Program& program, const GoneUnits& units) {
 
 /// Returns a mark for each unit, all false. Returns no marks if the program's numbers are invalid.
 std::vector<bool> no_units(const Program& program) {
-  constexpr std::int64_t kMostUnits = 1 << 26;  // 8 MiB of marks; programs to shrink have fewer units
+  // One mark is a bit, so these marks take 8 MiB; programs that are shrunk have fewer microbatches.
+  constexpr std::int64_t kMostUnits = 1 << 26;
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
   return std::vector<bool>(units > 0 && units <= kMostUnits ? static_cast<std::size_t>(units) : 0, false);
 }

@@ -364,8 +364,8 @@ void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
     if (is_shared(program, actions[position].stage))
       gathers.push_back({.kind = ActionKind::unshard, .stage = actions[position].stage});
   }
-  // Every rank gathers in ascending order of stages. Different orders of collectives on different ranks would
-  // hang.
+  // Every rank gathers in ascending order of stages, because different orders of collectives on different
+  // ranks would hang.
   std::ranges::sort(gathers, {}, &Action::stage);
   actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(behind), gathers.begin(), gathers.end());
 }

@@ -122,7 +122,8 @@ void OrderFollower::reset(std::int32_t number) {
   rank.list.clear();
   rank.inputs.clear();
   for (Inbox& inbox : inboxes_[index(number)]) inbox.seen = 0;
-  // All other members are reset. The vectors keep their memory for the next run.
+  // These three vectors are kept, so that they need no new memory in the next run. All other members are
+  // reset.
   rank = Rank{.order = std::move(rank.order), .list = std::move(rank.list), .inputs = std::move(rank.inputs)};
   wakings_.set(number, 0);
 }
