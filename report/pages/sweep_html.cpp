@@ -136,7 +136,8 @@ Chart chart_against(const PointAxis& axis, std::string title, std::string y_labe
   chart.x_label = axis.label();
   chart.y_label = std::move(y_label);
   chart.y_unit = unit;
-  // Sweeps often use powers of two for M. Each doubling of M roughly halves the bubble.
+  // Sweeps often use powers of two for M, and each doubling of M roughly halves the bubble. So the x axis may
+  // be logarithmic.
   chart.x_scale = axis.scale();
   return chart;
 }
