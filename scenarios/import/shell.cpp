@@ -200,7 +200,8 @@ class Arithmetic {
     skip();
     const auto number = leading_number<std::int64_t>(text_.substr(at_));
     at_ += number.spelling.size();
-    constexpr std::int64_t kMost = 1'000'000'000;  // products of a few such numbers fit in 64 bits
+    // The largest number in an expression, so that products of two such numbers fit in 64 bits.
+    constexpr std::int64_t kMost = 1'000'000'000;
     return number.value && *number.value <= kMost ? number.value : std::nullopt;
   }
 

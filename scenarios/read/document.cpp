@@ -156,8 +156,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void attach_key(const YAML::Mark& mark, Node key) {
-    // Readers of YAML end a key after 1024 bytes. A key of 200 bytes stays below this even if each byte is
-    // escaped.
+    // Other programs that read YAML accept keys of up to 1024 bytes. A key of 200 bytes stays below this even
+    // if each byte is escaped.
     constexpr std::size_t kLongest = 200;
     if (key.text.size() > kLongest) complain(mark, fmt::format("a key is longer than {} bytes", kLongest));
     const auto [first, is_new] = stack_.back().line_of_key.try_emplace(key.text, key.line);

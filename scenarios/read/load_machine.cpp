@@ -265,7 +265,7 @@ tl::expected<std::vector<Dimension>, std::string> dimensions_of(const Node& docu
     }
     if (!((*bandwidths)[i] > 0))
       return tl::unexpected(std::string("bandwidth: expected numbers above 0, got 0"));
-    // A GB of ASTRA-sim is 2^30 bytes.
+    // ASTRA-sim states bandwidths in GB/s, and its GB is 2^30 bytes.
     constexpr double kGibibyte = 1024.0 * 1024 * 1024;
     dimensions[i].size = static_cast<std::int64_t>(size);
     dimensions[i].bytes_per_second = (*bandwidths)[i] * kGibibyte;
