@@ -231,7 +231,8 @@ class EventSimulator {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& transfer = flat_.messages[id];
       if (transfer.recv == kNone) continue;
-      // A SEND without a producer is posted at the start. An eager message does not wait for its RECV.
+      // A SEND without a producer is posted now, because no action would post it later. An eager message
+      // needs no RECV to be posted, because it does not wait for its RECV.
       if (transfer.producer == kNone && !flat_.is_grouped(transfer.first))
         settle_end(static_cast<std::int32_t>(id), transfer.first);
       // In launch order, a RECV is posted by reside().

@@ -115,7 +115,8 @@ std::vector<StageTimes> rows_by_iteration(const EngineRun& run, const Program& p
   for (const std::vector<Action>& list : program.ranks) {
     for (StageTimes& row : rows) {
       for (std::size_t i = 0; i < list.size(); ++position) {
-        // The flat program has a barrier after each iteration except the last. The barrier is in no list.
+        // The flat program has a barrier after each iteration except the last. The barrier is in no list, so
+        // it is skipped.
         if (run.flat.ops[position] == FlatOp::barrier) continue;
         const std::array<Ns, 2> times = times_at(run, position);
         row.insert(row.end(), times.begin(), times.end());

@@ -263,7 +263,8 @@ std::vector<ReproducedFigure> reproduce_pipedream_traffic() {
   const LibraryModel vgg = library_model("vgg16");
   const LibraryModel resnet = library_model("resnet50");
   const LibraryModel alexnet = library_model("alexnet");
-  constexpr std::size_t kVggFullyConnected = 33;  // number of layers before node35
+  // Number of layers before node35 of the profile, the first fully connected layer.
+  constexpr std::size_t kVggFullyConnected = 33;
   std::size_t resnet_cut = 0;  // index of node95 of the profile, the last layer before the cut
   while (!resnet.graph.layers[resnet_cut].name.ends_with("-95")) ++resnet_cut;
   std::size_t alexnet_cut = 0;  // number of layers before the first fully connected layer

@@ -337,7 +337,7 @@ double sharing_band(const Experiment& experiment, Ns makespan_ns) {
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
   const WalkDurations durations = walk_durations(experiment, flat);
   Ns farthest = 0;
-  // Two sizes of the change are tried. With a single size, the same messages might meet by chance.
+  // Two sizes of the change are tried, because with a single size the same messages might meet by chance.
   for (const double part : {1e-6, 1e-5}) {
     const Ns other = last_end(event_walk(experiment, flat, disturbed(durations, part)));
     farthest = std::max(farthest, std::abs(other - makespan_ns));

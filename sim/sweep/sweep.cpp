@@ -78,7 +78,7 @@ Numbers virtual_stages_of(const ScheduleInfo& schedule, const Scenario& scenario
 }
 
 std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid& grid) {
-  // A program file has one schedule. The schedules of the grid are ignored.
+  // A program file has one schedule, so the schedules of the grid are ignored.
   if (scenario.program) return {scenario.program->schedule};
   return grid.schedules.empty() ? std::vector<std::string>{scenario.schedule} : grid.schedules;
 }
