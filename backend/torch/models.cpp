@@ -200,7 +200,7 @@ class Bundle {
 };
 
 void add(Values& values, std::int32_t value, const at::Tensor& more) {
-  if (!more.defined()) return;  // the value has no gradient, as token numbers
+  if (!more.defined()) return;  // some values, such as token numbers, have no gradient
   const auto [entry, fresh] = values.try_emplace(value, more);
   if (!fresh) entry->second = entry->second.add(more);
 }
