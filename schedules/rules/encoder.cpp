@@ -112,7 +112,7 @@ std::size_t encoded_at_start(const RankParts& parts, std::int64_t ranks, std::in
   const std::size_t others = parts.encoded.size() - 1;
   const std::int64_t pauses = rank + 2 * (ranks - 1 - rank);
   if (pauses == 0) return parts.encoded.size();
-  // Division rounds to the nearest number.
+  // Half of the divisor is added, so that the division rounds to the nearest number.
   return 1 + (2 * others * static_cast<std::size_t>(rank) + static_cast<std::size_t>(pauses)) /
                  (2 * static_cast<std::size_t>(pauses));
 }
