@@ -95,7 +95,7 @@ struct ChainLink {
 /// An action that was ready to run while its rank was idle.
 struct ReadyAction {
   std::string action;
-  Ns since_ns = 0;  ///< the arrival of its last input
+  Ns since_ns = 0;  ///< the time at which its last input arrived, in ns
 
   friend bool operator==(const ReadyAction&, const ReadyAction&) = default;
 };
