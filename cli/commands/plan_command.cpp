@@ -1,6 +1,6 @@
 // penstock plan: chooses the stages of a model. It runs PipeDream's partitioner on a scenario's layers and
-// cluster, and simulates the plan. The output shows the simulated time beside the time that the
-// partitioner's recurrence predicts. -o writes a scenario that uses the plan.
+// cluster, and simulates the plan. The output shows the simulated time beside the time that the partitioner
+// itself computes. -o writes a scenario that uses the plan.
 
 #include <cstdint>
 #include <limits>
@@ -192,7 +192,7 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
     bar.say("searching plans for fewer devices");
     report.front = plan_front(scenario, options, ranking, report.evaluation);
   }
-  // The line "they differ by" also needs the factors, which are effects that the partitioner's recurrence
+  // The line "they differ by" also needs the factors, which are effects that the partitioner's formula
   // ignores. An error in their computation is reported only if --factors is given.
   if (options.update == PlanUpdate::asynchronous) {
     bar.say("simulating the plan with one factor at a time");
