@@ -327,7 +327,7 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
 void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const StageComponents& stages,
                                        std::size_t to) {
   for (const std::size_t from : smaller_[to]) {
-    // At the highest level, all pipelines begin with the model's first layer.
+    // At the highest level, all pipelines begin with the model's first layer, so the table has one column.
     if (table.sources == 1 && from > 0) break;
     for (std::int32_t replicas = 1; replicas <= most_replicas(table.components); ++replicas) {
       const LevelStage stage{
