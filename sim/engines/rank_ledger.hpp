@@ -44,7 +44,8 @@ class HeldAmounts {
   void charge(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, const Action& by) {
     if (amount == 0) return;
     if (order_ == TellingOrder::in_order) add(kind, amount);
-    if (order_ == TellingOrder::in_order && total_ <= peak_total_) return;  // the usual case
+    if (order_ == TellingOrder::in_order && total_ <= peak_total_)
+      return;  // usually there is no new peak, so nothing is recorded
     note({.time_ns = time_ns,
           .phase = 1,
           .order = 1,

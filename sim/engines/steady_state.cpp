@@ -94,7 +94,7 @@ bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pa
   // this.
   if (one_pass.has_launches) return false;
   // Messages of the next pass may wait for several messages of this pass. The tape does not connect the queue
-  // registers of these messages.
+  // registers of these messages, so it cannot repeat such a program.
   if (has_followers(one_pass, experiment.channels)) return false;
   // The launches of the next pass start only after the launches of this pass, which the clocks and queues do
   // not contain.

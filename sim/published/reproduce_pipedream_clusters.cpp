@@ -84,10 +84,10 @@ void add_victory(Figures& figures, const std::string& what, const ClusterRun& pi
                           "no number is printed; the bound, 1.75, is ours"));
 }
 
-/// Adds figures that show why the plan of PipeDream's recurrence is slower than the released plan. The
-/// replicas of a stage reduce their gradients together, so they also send their messages at the same time.
-/// With NOAM minibatches in flight (the number in the paper), the replicas wait for these messages. One more
-/// minibatch in flight hides a part of the wait.
+/// Adds figures that show why the plan that PipeDream's dynamic programme finds is slower than the released
+/// plan. The replicas of a stage reduce their gradients together, so they also send their messages at the
+/// same time. With NOAM minibatches in flight (the number in the paper), the replicas wait for these
+/// messages. One more minibatch in flight hides a part of the wait.
 void add_lock_step(Figures& figures, const Training& training, const ThreeWays& ways) {
   const ClusterRun deeper = deeper_planned_run(ways.scenario, {}, 1);
   const std::string what = fmt::format("{}, planned {} over data parallelism: samples/s", training.title,
