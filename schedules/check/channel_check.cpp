@@ -175,8 +175,8 @@ class WaitGraph {
   }
 
   /// Returns the positions of the actions for which one end of a transfer (its SEND or its RECV on `rank`)
-  /// waits. If nothing in the rank's own queue delays this end, it waits for the other end of the transfer,
-  /// so the result is the position of that end.
+  /// waits. If nothing in the rank's own queue delays this end, it waits for the other end of the transfer.
+  /// The result is then the position of that end.
   std::vector<std::int32_t> transfer_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits = own_end_waits(rank, position);
     if (!waits.empty()) return waits;
