@@ -59,7 +59,7 @@ constexpr double kLatentHeadDim = 128;
 /// read, 2 bytes written).
 constexpr double kMergedBytes = 0.75 * 6;
 /// The bytes that a ring step copies for each value, on average. A copy takes one half of the values, and
-/// only half of the steps need it, so this is 0.5 x 0.5 x (2 bytes read, 2 written).
+/// only half of the steps need it. So this is 0.5 x 0.5 x (2 bytes read, 2 written).
 constexpr double kCopiedHalfBytes = 0.5 * 0.5 * 4;
 /// The bytes that joining the gradients of keys and values moves for each value: 0.75 x (2 bytes read, 2
 /// written).

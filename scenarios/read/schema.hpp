@@ -239,7 +239,7 @@ consteval auto field(Key key) {
     auto& member = (target.*....*members);
     if constexpr (std::same_as<Stored, std::optional<std::int64_t>>) {
       // The value "unlimited" is stored as an absent limit. An absent key must not change the member, so
-      // has() tells the two apart.
+      // has() is asked first.
       if (row.kind == KeyKind::limit && reader.has(row.name)) {
         member = reader.limit(row.name);
         return;
