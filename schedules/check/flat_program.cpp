@@ -286,7 +286,8 @@ class Flattener {
   /// Creates a message and returns its number. Either end may come first in the lists, so the function sets
   /// only the fields that do not depend on the end.
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
-    // Microbatch numbers continue over iterations, but the placement knows only the numbers of one iteration.
+    // Microbatch numbers continue from one iteration to the next, but the placement knows only the numbers of
+    // one iteration.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
     const Bytes bytes = bytes_of(action, 2 * edge + static_cast<std::size_t>(what.flow));
     return new_message({.from_rank = program_.placement.rank_of(what.from, unit),
@@ -336,8 +337,8 @@ class Flattener {
   }
 
   /// Returns the RECV whose message `receive` gets. It is `receive` itself unless messages cross. The list of
-  /// crossed messages uses the microbatch numbers of one iteration. The numbers of actions continue over
-  /// iterations.
+  /// crossed messages uses the microbatch numbers of one iteration. The numbers of actions continue from one
+  /// iteration to the next.
   Action met_by(const Action& receive) const {
     StageMessage own = message_of(receive);
     const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;

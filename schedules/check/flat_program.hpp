@@ -90,7 +90,7 @@ struct FlatMessage {
 struct FlatProgram {
   std::int32_t rank_count = 0;
   std::vector<std::int32_t> rank_begin;
-  /// The actions. Microbatch numbers and weight versions continue over iterations.
+  /// The actions. Microbatch numbers and weight versions continue from one iteration to the next.
   std::vector<Action> actions;
   std::vector<FlatOp> ops;
   /// The number of the message at each position that has a SEND, RECV, collective or barrier.

@@ -85,7 +85,7 @@ Checked check_stage(const Program& program, std::size_t stage) {
   return {};
 }
 
-/// Checks the edges that the program states. A chain states no edges.
+/// Checks the edges that the program states. A program whose stages form a chain states none.
 Checked check_edges(const Program& program) {
   const std::int32_t stages = program.stage_count();
   for (const StageEdge& edge : program.edges) {

@@ -392,7 +392,8 @@ Checked TransferCheck::collect(std::int32_t rank) {
 }
 
 /// Checks that a message between ranks has one SEND and one RECV. The SEND must come after its producer, and
-/// the RECV before its consumer. check_order() checks edges inside a rank.
+/// the RECV before its consumer. Edges between stages of one rank have no messages, so check_order() checks
+/// them.
 Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t unit) {
   std::int32_t from = edges_[edge].from;
   std::int32_t to = edges_[edge].to;

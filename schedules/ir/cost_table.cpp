@@ -23,8 +23,8 @@
 namespace penstock {
 
 const MicrobatchCost& CostTable::of_unit(std::int32_t unit) const {
-  // All slices of a microbatch share one entry. Microbatch numbers continue over iterations, so the index
-  // wraps around after the last entry.
+  // All slices of a microbatch share one entry. Microbatch numbers continue from one iteration to the next,
+  // so the index wraps around after the last entry.
   return microbatches[static_cast<std::size_t>(unit / slices) % microbatches.size()];
 }
 

@@ -122,7 +122,8 @@ struct Program {
   /// The number q of slices into which the sequence of a microbatch is cut. Slice i of microbatch m is unit
   /// m*q + i.
   std::int32_t slices = 1;
-  /// The number of times that the lists run. Microbatch numbers and weight versions continue over iterations.
+  /// The number of times that the lists run. Microbatch numbers and weight versions continue from one
+  /// iteration to the next.
   std::int32_t iterations = 1;
   /// True if ranks wait for each other between iterations.
   bool barrier = false;
@@ -238,8 +239,8 @@ class EdgeNumbers {
 };
 
 // Converts an action in a program's list to the same action in a later iteration. Iterations repeat the
-// lists. Microbatch numbers and weight versions continue over iterations, so all actions of a run are
-// different.
+// lists. Microbatch numbers and weight versions continue from one iteration to the next, so all actions of a
+// run are different.
 
 /// Returns for each stage the number of its STEPs in the rank's list. `rank` must be a rank of the program.
 std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t rank);

@@ -51,8 +51,8 @@ Program placed_encoder(std::string schedule, const Shape& shape) {
   Program program = looped_program(std::move(schedule), shape);
   StagePlacement encoder{.ranks = {}, .route = {}};
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) encoder.ranks.push_back(rank);
-  // Microbatch numbers continue over iterations, but each iteration begins with rank 0 again. The route must
-  // therefore end with an iteration.
+  // Microbatch numbers continue from one iteration to the next, but each iteration begins with rank 0 again.
+  // The route must therefore end with an iteration.
   const bool divides = shape.microbatches % shape.stages == 0;
   const std::int32_t period = divides ? shape.stages : shape.microbatches;
   for (std::int32_t m = 0; m < period; ++m) encoder.route.push_back(m % shape.stages);

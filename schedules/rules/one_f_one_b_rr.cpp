@@ -262,7 +262,8 @@ std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replica
   return below ? fmt::format("{} and {}", *below, upper) : upper;
 }
 
-/// The weight versions that F and B of each minibatch use on one stage. The index is the minibatch.
+/// The weight versions that F and B of each minibatch use on one stage. The index is the number of the
+/// minibatch.
 struct Versions {
   std::vector<std::int32_t> of_forward;
   std::vector<std::int32_t> of_backward;
