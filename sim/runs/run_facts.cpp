@@ -65,7 +65,8 @@ void set_releases(std::span<Span> spans, const Experiment& experiment) {
   const Program& program = experiment.program;
   for (Span& span : spans) {
     if (!is_send(span.action.kind)) continue;
-    // Microbatch numbers continue over iterations, but the placement has only the numbers of one iteration.
+    // Microbatch numbers continue from one iteration to the next, but the placement has only the numbers of
+    // one iteration.
     const std::int32_t unit = span.action.microbatch % program.unit_count();
     const std::int32_t to = program.placement.rank_of(span.action.peer, unit);
     span.released_ns = span.end_ns - prices.of(span.rank, to, 0).latency_ns;
