@@ -32,7 +32,7 @@ struct LaunchState {
   std::vector<std::int32_t> cursor;
   /// The number of resident launches of each rank. A launch is resident when it has started.
   std::vector<std::size_t> resident;
-  /// The number of launches of each message that are not resident yet. A message that waits for 0 events
+  /// The number of launches of each message that are not resident yet. A message for which this number is 0
   /// could start.
   std::vector<std::int32_t> pending;
 };

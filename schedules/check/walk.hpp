@@ -56,7 +56,8 @@ struct Cause {
 struct WalkState {
   /// The position that each rank could not pass, or the end of its list.
   std::vector<std::int32_t> cursor;
-  /// The number of events that each message still waits for. A message that waits for 0 events could start.
+  /// The number of events that each message still waits for. A message for which this number is 0 could
+  /// start.
   std::vector<std::int32_t> pending;
 };
 
