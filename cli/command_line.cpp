@@ -92,7 +92,7 @@ struct HelpColumns {
 /// at most 108 characters.
 HelpColumns help_columns(std::optional<std::int32_t> terminal) {
   constexpr std::size_t kLeast = 40;
-  constexpr std::size_t kMost = 120;  // longer lines are hard to read
+  constexpr std::size_t kMost = 120;  // the longest line in characters, because longer lines are hard to read
   if (!terminal) return {};
   const std::size_t width = std::clamp<std::size_t>(static_cast<std::size_t>(*terminal), kLeast, kMost);
   const std::size_t names = width < 90 ? 24 : 32;

@@ -43,8 +43,8 @@ namespace {
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMebibyte = 1 << 20;
-  // Blocks below 32 MiB come from the heap. The heap retains at most 1 GiB of free memory and grows in steps
-  // of at least 4 MiB.
+  // With these settings, blocks below 32 MiB come from the heap. The heap retains at most 1 GiB of free
+  // memory and grows in steps of at least 4 MiB.
   mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
   mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
   mallopt(M_TOP_PAD, 4 * kMebibyte);

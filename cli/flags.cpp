@@ -53,7 +53,7 @@ std::vector<std::string_view> device_names() {
   return names;
 }
 
-/// Returns a check for CLI11. It accepts a text that is one of the words.
+/// Returns a check for CLI11 that accepts only a text which is one of the words.
 std::function<std::string(const std::string&)> one_of(std::vector<std::string_view> words) {
   return [words = std::move(words)](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return {};

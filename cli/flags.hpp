@@ -157,7 +157,7 @@ void add_size_flags(Subcommand app, InputFlags& flags);
 void add_search_flags(Subcommand app, InputFlags& flags);
 /// Declares --micro-batch-size, --global-batch-size, --iterations and --set. Sweeps have these flags, too.
 void add_batch_flags(Subcommand app, InputFlags& flags);
-/// Declares only --set.
+/// Declares --set alone, for commands whose other flags differ from those of a prediction.
 void add_settings_flag(Subcommand app, std::vector<std::string>& settings, const std::string& group);
 void add_channel_flags(Subcommand app, ChannelFlags& flags);
 /// Declares --transport. Only commands that predict have this flag.

@@ -112,7 +112,8 @@ tl::expected<void, UserError> refuse_shape_of_program(const InputFlags& flags) {
 /// not give all of it.
 tl::expected<void, UserError> require_shape(const InputFlags& flags, const Scenario& scenario) {
   if (!flags.file.empty() || scenario.program) return {};
-  // A model on named devices uses one rank by default. Its batch is checked later, when costs are computed.
+  // A model on named devices needs no stated shape: it uses one rank by default, and its batch is checked
+  // when costs are computed.
   if (std::holds_alternative<DeviceModel>(scenario.model)) return {};
   std::vector<std::string_view> missing;
   if (scenario.schedule.empty()) missing.emplace_back("--schedule NAME");
@@ -322,7 +323,8 @@ tl::expected<Scenario, UserError> scenario_with_flags(const InputFlags& flags, c
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
   set_effort(shape.effort, flags);
-  // The meaning of a microbatch depends on the schedule. For 1f1b-rr, a microbatch is a whole minibatch.
+  // The schedule is needed, because it says what a microbatch is. For 1f1b-rr, a microbatch is a whole
+  // minibatch.
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);

@@ -30,7 +30,8 @@ constexpr std::size_t kMostNumbers = 100'000;
 
 using NumberList = std::vector<std::int64_t>;
 
-/// The rule that gives the next number of a list: a factor and a step.
+/// The rule that gives the next number of a list such as "2,4..32": the number before it times a factor, plus
+/// a step.
 struct Progression {
   std::int64_t factor = 1;
   std::int64_t step = 1;

@@ -18,7 +18,7 @@ enum class ExitCode : std::uint8_t {
   internal_error = 3,  // a fault of Penstock itself
   run_failed = 4,      // a process, peer, device or port was killed, is busy, or did not answer in time
   undecided = 5,       // measurements are too noisy to tell whether a prediction holds
-  not_available = 77,  // a part is not installed or not present
+  not_available = 77,  // this machine lacks something that the command needs, such as a GPU or LibTorch
 };
 
 /// Returns the exit code of a command that fails with an error of this kind.

@@ -77,8 +77,8 @@ bool wants_memory_samples(const std::vector<std::string>& files) {
 }
 
 bool wants_timeline(const ResultFlags& flags) {
-  // The spans of all actions are the largest part of a result. They are stored only if some output shows
-  // them.
+  // The start and end of all actions are the largest part of a result. They are stored only if some output
+  // shows them.
   const auto has_figures_alone = [](const std::string& file) {
     const bool is_trace = has_suffix(file, ".trace.json");
     return (has_suffix(file, ".json") && !is_trace) || has_suffix(file, ".ranks.csv") ||

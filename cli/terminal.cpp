@@ -99,8 +99,8 @@ ProgressDisplay display_for(const OutputFlags& flags) {
 
 ProgressBar::~ProgressBar() {
   drawer_ = {};  // waits for the thread's end, so that it draws nothing after this line
-  // Exactly as many blanks are written as the line has characters. In a narrow terminal, more blanks would
-  // start a new line.
+  // Exactly as many blanks are written as the line has characters, because in a narrow terminal more blanks
+  // would start a new line.
   if (width_ > 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
 }
 

@@ -147,7 +147,8 @@ std::string CsvReader::read_quoted() {
   for (++at_; !done(); ++at_) {
     if (text_[at_] == '"') {
       ++at_;
-      // Two quotes mean one. The first was skipped above, and the code below appends the second to the cell.
+      // Two quotes in a quoted cell mean one quote. The first was skipped above, so only the second is
+      // appended below.
       if (done() || text_[at_] != '"') return cell;
     }
     if (text_[at_] == '\n') ++line_;

@@ -24,7 +24,7 @@
 
 namespace penstock {
 
-/// A value of an enum, and the word for it in files, flags and results.
+/// A value of an enum, and the word that stands for it in files, flags and results.
 template <typename Enum>
 struct EnumWord {
   Enum value;

@@ -263,7 +263,8 @@ std::optional<std::string> ClusterBuilder::link_error() const {
 }
 
 tl::expected<Cluster, std::string> ClusterBuilder::build() const {
-  // Sizes are checked first, because they determine the memory for the table of routes.
+  // Sizes are checked before routes are computed, because the table of routes could otherwise need too much
+  // memory.
   if (const auto error = size_error()) return tl::unexpected(*error);
   if (const auto error = device_error()) return tl::unexpected(*error);
   if (const auto error = link_error()) return tl::unexpected(*error);

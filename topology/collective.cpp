@@ -63,7 +63,8 @@ auto distance(const Cluster& cluster, std::int32_t from, std::int32_t to) {
 std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
                                                   std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> ring(devices.begin(), devices.end());
-  // The devices before `next` are in their order of the ring. The others are in the given order.
+  // The devices before `next` already have their order in the ring, and the others still have the given
+  // order.
   for (auto next = ring.begin() + 1; next != ring.end(); ++next) {
     const std::int32_t here = *(next - 1);
     const auto nearest = std::ranges::min_element(
@@ -231,7 +232,7 @@ RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices
 
 std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> given(devices.begin(), devices.end());
-  // Two devices can form only one ring.
+  // Two devices can form only one ring, so there is no other order to try.
   if (devices.size() < 3) return given;
   const double busiest = busiest_link(cluster, given);
   if (cluster.torus()) {

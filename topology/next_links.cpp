@@ -99,7 +99,7 @@ Network network(std::span<const Link> links, std::int32_t device_count, std::int
   return result;
 }
 
-/// Returns the distance of each node to `destination`.
+/// Returns the distance of each node to `destination`, found by Dijkstra's algorithm.
 std::vector<Distance> distances_to(const Network& network, std::int32_t destination) {
   std::vector<Distance> distances(network.node_count);
   boost::dijkstra_shortest_paths(network.backward, static_cast<std::size_t>(destination),

@@ -123,8 +123,8 @@ const std::array kPresets = {
 // 63(7), 2020: 2-D torus; four links on each chip with 496 and 656 Gb/s in each direction; pods of 256 and
 // 1024 chips; 16 and 32 GiB; 46 and 123 TFLOP/s bf16. TPU v4: Jouppi et al., "TPU v4", ISCA 2023: 3-D torus
 // of 4096 chips; six links on each chip with 50 GB/s; 32 GiB; 275 TFLOP/s bf16.
-constexpr std::int64_t kIciLatencyNs =
-    kMicrosecond;  // an assumption, because neither paper states the latency
+// An assumption, because neither paper states the latency.
+constexpr std::int64_t kIciLatencyNs = kMicrosecond;
 
 const std::array kTorusPresets = {
     TorusPreset{"tpu-v2",
@@ -385,8 +385,8 @@ const Preset* find_preset(std::string_view name) {
   const bool has_cluster = wanted.starts_with(cluster);
   if (has_cluster) wanted.erase(0, cluster.size());
   const auto* const found = std::ranges::find_if(kPresets, [&](const Preset& preset) {
-    // The PipeDream paper calls one of its clusters "Cluster-A". The letter "a" alone is not the name of a
-    // cluster.
+    // The PipeDream paper calls one of its clusters "Cluster-A". So "cluster-a" is accepted as a name, but
+    // the letter "a" alone is not.
     return key(preset.name) == wanted || (has_cluster && key(preset.name) == "pipedream" + wanted);
   });
   return found == kPresets.end() ? nullptr : found;

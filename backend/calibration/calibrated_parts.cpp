@@ -82,7 +82,7 @@ class StageFormula {
       for (const KindAtSize& size : kind.sizes) {
         const double y = measured(size);
         const double m = ratio(size);
-        // A size without a measurement is skipped.
+        // A kind that was not measured at this microbatch size has the time 0 and is skipped.
         if (y <= 0) continue;
         above += (1 - m) * (y - m * d) / (y * y);
         below += (1 - m) * (1 - m) / (y * y);

@@ -162,7 +162,7 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
 
 // --- all measurements -----------------------------------------------------------------------------
 
-/// The measurements of all microbatch sizes and loads.
+/// The measurements of all microbatch sizes, each with both loads (alone and busy).
 struct Gathered {
   std::map<StageKind, std::vector<KindAtSize>> kinds;
   std::vector<Ns> alone_launches;
@@ -181,7 +181,8 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
   const bool alone = plan.load == CalibrationLoad::alone;
   for (const auto& [key, durations] : measured.samples.durations) {
     auto& sizes = all.kinds[key];
-    // All measurements of a size come directly after each other.
+    // All measurements of one microbatch size come directly after each other, so a new size begins a new
+    // entry.
     if (sizes.empty() || sizes.back().micro_batch_size != plan.micro_batch_size)
       sizes.push_back({.micro_batch_size = plan.micro_batch_size});
     Spread& spread = alone ? sizes.back().alone : sizes.back().busy;
@@ -203,7 +204,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
   }
 }
 
-/// A function that makes one measurement.
+/// A function that runs the program of one MeasurementPlan and returns its measured times.
 using Measure = std::function<OrRunError<Measurement>(const MeasurementPlan&)>;
 
 /// Measures every microbatch size with both loads, alone and busy, and in each form of backward passes. The
@@ -447,8 +448,8 @@ class Merge {
       gradient_done_[index(action.stage)][index(action.microbatch)] = true;
   }
 
-  std::vector<std::vector<Action>> lists_;       // action list of each stage
-  std::vector<std::size_t> next_;                // number of actions of each stage that are already merged
+  std::vector<std::vector<Action>> lists_;  // action list of each stage
+  std::vector<std::size_t> next_;  // by stage: the number of actions of its list that are already merged
   std::vector<std::vector<bool>> forward_done_;  // true if F has run, for each stage and microbatch
   std::vector<std::vector<bool>> gradient_done_;
 };

@@ -62,7 +62,7 @@ tl::expected<Experiment, UserError> calibration_experiment(const Scenario& scena
                                                            const CalibrationShape& shape,
                                                            std::int64_t micro_batch_size);
 
-/// The action kinds that are measured in addition to F and STEP.
+/// The kinds of backward actions that are measured, in addition to F and STEP.
 enum class CalibrationKinds : std::uint8_t {
   needed,  // only the kinds that the scenario's program uses
   all,     // B, I and W, for schedules with whole and with split backward passes
@@ -140,8 +140,9 @@ struct Calibration {
   /// message.
   Spread alone_launch{};
   Spread busy_launch{};
-  std::vector<std::vector<KindCalibration>> stages{};  ///< kinds of actions of each stage, sorted by kind
-  std::vector<LinkCalibration> links{};                ///< kinds of links that the program uses
+  /// Costs of each kind of action, by stage and then sorted by kind.
+  std::vector<std::vector<KindCalibration>> stages{};
+  std::vector<LinkCalibration> links{};  ///< costs of each kind of link that the program uses
   /// The peak memory of each rank in the run with load `busy` at the smallest microbatch size. Empty if the
   /// stage modules report no memory.
   std::vector<Bytes> peak_bytes{};

@@ -56,8 +56,8 @@ struct ValidationCase {
 struct ValidationOptions {
   std::int32_t rounds = 5;    ///< number of rounds that count, >= 2
   std::int32_t samples = 20;  ///< number of actions of each kind that the source measures in a round
-  double tolerance = 0.05;    ///< largest mean error of a case that holds
-  std::uint64_t seed = 1;     ///< decides the order in each round
+  double tolerance = 0.05;    ///< a case holds if its mean error is at most this
+  std::uint64_t seed = 1;     ///< seed of the random order in which a round runs the source and the cases
   /// A function that is called after each measurement of the source program or of a case. It receives the
   /// number of finished measurements and the number of all measurements. May be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};
@@ -66,7 +66,7 @@ struct ValidationOptions {
 /// The verdict on the predictions for one case. It depends on the 95 % interval of the mean error.
 enum class ValidationVerdict : std::uint8_t {
   holds,    // the interval lies within the tolerance
-  misses,   // the interval lies outside of it
+  misses,   // the interval lies outside of the tolerance
   unclear,  // the interval contains an end of the tolerance: this machine is too noisy for this number of
             // rounds
 };

@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// The number of kernels, copies, event records and waits for events that the calling thread has enqueued so
-/// far, on all streams together.
+/// The number of launches: kernels, copies, event records and waits for events that the calling thread has
+/// enqueued so far, on all streams together.
 inline thread_local std::int64_t launches_of_this_thread = 0;
 
 /// The largest number of unfinished launches of a stream. On an H200, the launch after 1021 unfinished ones

@@ -145,7 +145,7 @@ void CudaLocalTransport::prepare(std::int32_t message) {
     made.ended.emplace(parts_.links.collective_stream(parts_.flat.rank_of(flat.first)).device);
     return;
   }
-  ++made.pending;  // the transfer waits until its sender reaches it
+  ++made.pending;  // the transfer waits until its sender reaches the SEND
   // The next message of the pair waits for this one, because messages must stay in order.
   if (flat.next_at_sender != kNone) ++state(flat.next_at_sender).pending;
   // The next message that uses the same slot waits until this one has been unpacked.
@@ -153,7 +153,7 @@ void CudaLocalTransport::prepare(std::int32_t message) {
   if (next_in_slot != kNone) ++state(next_in_slot).pending;
   made.made.emplace(compute(flat.from_rank).device);
   if (parts_.flat.is_grouped(flat.recv)) {
-    ++made.pending;  // the transfer waits until its receiver reaches it
+    ++made.pending;  // the transfer waits until its receiver reaches the RECV
     made.posted.emplace(compute(flat.to_rank).device);
   }
   made.ended.emplace(parts_.links.stream(flat.from_rank, flat.to_rank).device);
@@ -187,7 +187,7 @@ void CudaLocalTransport::send(std::int32_t message, Payload payload) {
   const std::scoped_lock lock(mutex_);
   forget_ended_sends(rank);
   use_device(compute(rank).device);
-  // The event `made` has passed when all work that is now on the rank's stream has ended.
+  // The event `made` passes when all work that is now on the rank's stream has ended.
   state(message).made->record(compute(rank));
   state(message).payload = std::move(payload);
   satisfy_transfer(message);

@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(2);
 
-std::atomic<bool> given_up = false;  // once it is true, it remains true until the process ends
+std::atomic<bool> given_up = false;  // true after a wait has ended early; stays true until the process ends
 
 /// Returns CUDA's number for a priority. In CUDA, a smaller number is a higher priority.
 int priority_of(CudaStream::Priority priority) {

@@ -93,7 +93,7 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// The conditions that end a wait early.
+/// The conditions that end a wait before the awaited work has ended: a request to stop, or a deadline.
 struct WaitLimits {
   std::function<bool()> stopped;  ///< function that ends the wait when it returns true; may be empty
   std::chrono::nanoseconds deadline = std::chrono::hours(24 * 365);

@@ -72,7 +72,7 @@ class GreenContexts {
 // Assigns hardware to the workers of one process. Each worker gets a GPU. If there are fewer GPUs than
 // workers, each worker gets a partition of the first GPU.
 
-/// The hardware that one worker uses.
+/// The stream, and the part of a GPU, that one worker uses.
 struct CudaPlace {
   StreamView stream;     ///< stream of the worker's compute actions
   std::int32_t sms = 0;  ///< number of SMs that the worker's kernels can use

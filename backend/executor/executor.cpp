@@ -41,7 +41,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-/// The state of one call of execute().
+/// The data that the threads of one call of execute() share.
 class Run {
  public:
   explicit Run(const Execution& execution)
@@ -167,7 +167,7 @@ class Run {
 
   std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  std::int32_t working_;  // number of workers that have not ended
+  std::int32_t working_;  // number of rank threads that have not ended
   std::optional<ExecutionError> error_;
 };
 

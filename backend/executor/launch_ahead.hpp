@@ -53,17 +53,17 @@ class LaunchAhead {
   ComputeQueue& queue_;
   Progress& progress_;
   std::function<void()> check_;
-  std::int32_t first_ = 0;  // position of the rank's list
+  std::int32_t first_ = 0;  // position of the first action of the rank's list
   // For each compute group, the largest number of launches that a group with the same stages and kinds has
   // made. The index is the position in the list, and 0 means that the number is not known.
   std::vector<std::int64_t*> known_;
-  std::vector<std::int32_t> positions_;  // positions of the submitted groups, by number
-  std::vector<std::int64_t> launches_;   // launches of the submitted groups, by number
-  std::int64_t unfinished_ = 0;          // launches of all groups that have not ended
-  std::int64_t counted_ = 0;             // launches of the thread when the last group began
-  std::int32_t submitted_ = 0;           // number of groups for which end() was called
-  std::int32_t ended_ = 0;               // number of groups that have ended
-  bool has_begun_ = false;               // true if the first group that has not ended has begun
+  std::vector<std::int32_t> positions_;  // position of each submitted group, in the order of submission
+  std::vector<std::int64_t> launches_;   // launches of each submitted group, in the order of submission
+  std::int64_t unfinished_ = 0;          // number of launches of all groups that have not ended
+  std::int64_t counted_ = 0;    // number of launches that the thread had made when the last group began
+  std::int32_t submitted_ = 0;  // number of groups for which end() was called
+  std::int32_t ended_ = 0;      // number of groups that have ended
+  bool has_begun_ = false;      // true if the first group that has not ended has begun
 };
 
 }  // namespace penstock

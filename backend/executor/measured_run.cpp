@@ -125,7 +125,7 @@ std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   return memories;
 }
 
-/// Returns a note with the mean loss, or nothing if no stage computed a loss. The mean is over all
+/// Returns a note with the mean training loss, or nothing if no stage computed a loss. The mean is over all
 /// microbatches of all ranks for which a loss was computed.
 std::optional<std::string> loss_note(const std::vector<RankAccount>& accounts) {
   double sum = 0;

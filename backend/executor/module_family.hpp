@@ -99,7 +99,8 @@ struct RankAccount {
 /// One run of a program by all ranks.
 struct ExecutedRun {
   Timeline timeline;
-  std::vector<RankAccount> accounts;  ///< one account for each rank; empty if none were collected
+  /// The data that the modules of each rank reported, by rank; empty if nothing was collected.
+  std::vector<RankAccount> accounts;
   /// The largest possible difference between the clocks of two hosts. Absent if all ranks run on one host.
   std::optional<Ns> clock_error_ns{};
 };

@@ -169,7 +169,8 @@ void RankWorker::post_send(std::int32_t message) {
 void RankWorker::pass_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
   if (is_host_copy(action.kind)) {
-    // The transport times the copy. The B or I that needs the activation calls the module's reload().
+    // The transport times the copy. An OFFLOAD also moves the bytes now. A RELOAD does not, because the B or
+    // I that needs the activation calls the module's reload().
     if (action.kind == ActionKind::offload) module_of(action.stage).offload(action.microbatch);
     execution_.transport.join(flat_.message[index(position)], rank_, nullptr);
     return;
@@ -209,7 +210,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
 void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
   const Action& action = flat_.actions[index(position)];
   StageModule& module = module_of(action.stage);
-  // Only F, B and I have outputs for other stages.
+  // Only F, B and I have outputs for other stages, so only they get a number of outputs.
   ComputeCall with_outputs = call;
   switch (action.kind) {
     case ActionKind::forward:

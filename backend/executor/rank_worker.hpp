@@ -24,7 +24,7 @@
 
 namespace penstock {
 
-/// A weight version of a stage.
+/// A weight version, and the stage to which it belongs.
 struct StageVersion {
   std::int32_t stage = 0;
   std::int32_t version = 0;

@@ -19,7 +19,8 @@ enum class Kept : std::uint8_t {
   nothing,      // no tensor, because the stage has no backward pass
 };
 
-/// The arguments of one compute action. Microbatch numbers and weight versions continue over iterations.
+/// The arguments of one compute action. Microbatch numbers and weight versions continue from one iteration to
+/// the next.
 struct ComputeCall {
   const Action& action;
   /// All actions that run as one overlapped group, including `action`. Without an overlap, this is only

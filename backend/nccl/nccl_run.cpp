@@ -119,7 +119,7 @@ class RankHardware {
   CudaModules modules_;
 };
 
-/// The state of one call of run_on_nccl().
+/// The data and the steps of one call of run_on_nccl().
 class NcclRun {
  public:
   /// Prepares the run. `devices` is the number of GPUs that this process sees.

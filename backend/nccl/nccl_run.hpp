@@ -21,7 +21,8 @@
 
 namespace penstock {
 
-/// The position of this process in the job, as the launcher states it.
+/// The rank of this process in the job, its number on its host, and the launcher's own store, as the launcher
+/// states them.
 struct NcclPlace {
   ProcessPlace process;
   std::int32_t device = 0;  ///< number of this process on its host, which determines its GPU

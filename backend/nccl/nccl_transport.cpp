@@ -416,7 +416,8 @@ void NcclTransport::scatter(std::int32_t message, std::uint8_t* data) {
       "ncclReduceScatter", limits_on(message));
 }
 
-/// Enqueues an UNSHARD, as one all-gather in place. The parts of all members have the size of the largest.
+/// Enqueues an UNSHARD, as one all-gather in place. All members contribute as many bytes as the member with
+/// the most weights.
 void NcclTransport::give_gather(std::int32_t message) {
   const State& collective = state(message);
   NcclSession::Line& line = line_of(message);

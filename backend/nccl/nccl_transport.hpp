@@ -86,12 +86,14 @@ class NcclTransport : public Transport {
   struct State {
     std::int32_t pending = 0;  // number of events for which a transfer of this rank still waits
     Payload payload;  // payload of a transfer that this rank sends; stored until the transfer has ended
-    SharedPayload contribution;         // contribution to a collective; stored until the collective has ended
-    std::size_t bytes = 0;              // bytes of the message; for an UNSHARD, bytes of the largest part
-    AgreedLayout layout;                // layout of the payload; for an UNSHARD, layout of this rank's part
-    std::vector<AgreedLayout> parts{};  // layout of each member's part; only for an UNSHARD
-    bool brings = false;                // true if the contribution to a collective is not null
-    std::size_t slot = 0;               // slot that a receive or a collective uses
+    SharedPayload contribution;  // contribution to a collective; stored until the collective has ended
+    std::size_t bytes = 0;       // bytes of the message; for an UNSHARD, bytes of the largest contribution
+    AgreedLayout
+        layout;  // layout of the payload; for an UNSHARD, layout of the weights that this rank contributes
+    // Layout of the weights that each member contributes; only for an UNSHARD.
+    std::vector<AgreedLayout> parts{};
+    bool brings = false;   // true if the contribution to a collective is not null
+    std::size_t slot = 0;  // slot that a receive or a collective uses
     // For a sender, the event on the compute stream after the data to send were made. In a group, the event
     // when the rank has reached the group.
     std::optional<CudaEvent> made;
@@ -132,7 +134,8 @@ class NcclTransport : public Transport {
   void check_layout(std::int32_t message, const PayloadContent* content);
   void between_stamps(std::int32_t message, const std::function<void()>& operations);
   void stamp_end(std::int32_t message);
-  /// Returns how many launches the message needs on its stream, at most.
+  /// Returns an upper bound on the number of launches (kernels, copies and events) that the message needs on
+  /// its stream.
   std::int64_t launches_of(std::int32_t message);
   void record_made(std::int32_t message);
   void take_turn(std::int32_t message);

@@ -200,7 +200,7 @@ void NcclSession::make_ready() {
   }
 }
 
-/// Returns the sizes of this rank's messages as one set for each communicator.
+/// Returns the sizes in bytes of this rank's messages, without duplicates, for each communicator.
 NcclSession::Sizes NcclSession::message_sizes() const {
   Sizes sizes;
   for (std::size_t id = 0; id < parts_.flat.messages.size(); ++id) {
@@ -293,7 +293,7 @@ void NcclSession::greet_once(Line& line, std::size_t bytes) {
   auto* own_part = static_cast<std::uint8_t*>(memory) + bytes * index(communicator.own_number());
   communicator.complete(ncclAllGather(own_part, memory, bytes, ncclInt8, communicator.handle(), stream),
                         "ncclAllGather", limits());
-  // Each rank's part must be a whole number of floats, so that no part begins inside a number. If a message
+  // Each rank's part must be a whole number of floats, so that no part begins inside a number. If the message
   // is so small that it has less than one float for each rank, it is skipped.
   const std::size_t each = bytes / communicator.plan().ranks.size() / sizeof(float);
   if (each == 0) return;

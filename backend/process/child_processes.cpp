@@ -174,8 +174,8 @@ bool ChildProcesses::all_have_ended() {
 }
 
 void ChildProcesses::end_all() {
-  // The coordinator has asked the children to end. Most exit by themselves, and their exit status is more
-  // useful than a kill.
+  // The coordinator has asked the children to end. Most of them do so, and an exit status says more than a
+  // kill. So they get some time before they are killed.
   const auto until = std::chrono::steady_clock::now() + kGrace;
   while (!all_have_ended() && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -236,7 +236,7 @@ tl::expected<void, std::string> RankSockets::open_for(std::int32_t rank) {
   coordinators_.push_back(std::move((*control)[0]));
   ends_[index(rank)].coordinator = std::move((*control)[1]);
   for (const std::int32_t peer : peers_[index(rank)]) {
-    if (peer < rank) continue;  // the pair was made when that rank was forked
+    if (peer < rank) continue;  // the socket pair with this peer was made when the peer was forked
     auto pair = socket_pair(rank);
     if (!pair) return tl::unexpected(pair.error());
     ends_[index(rank)].peers[peer] = std::move((*pair)[0]);

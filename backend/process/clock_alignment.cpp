@@ -99,8 +99,8 @@ void RankClocks::align(std::int32_t rank, std::vector<Ns>& times) const {
   const OfRank& measured = of(rank);
   if (!measured.elsewhere) return;
   for (Ns& time : times) {
-    // The rank has subtracted its origin from the time and divided by the scale. Both steps are reversed
-    // before the conversion.
+    // The rank has subtracted its origin from the time and divided by the scale. So the time is first
+    // multiplied by the scale, and the origin is added again.
     const Ns there_ns = measured.origin_ns + rounded(static_cast<double>(time) * scale_);
     const Ns since = measured.clock.here(there_ns) - origin_ns_;
     time = std::llround(std::clamp(static_cast<double>(since) / scale_, 0.0, static_cast<double>(kLastNs)));

@@ -100,7 +100,7 @@ class RankClocks {
   struct OfRank {
     bool elsewhere = false;
     AlignedClock clock{};
-    std::int32_t trips = 0;  // number of round trips in the present series
+    std::int32_t trips = 0;  // number of round trips so far in the present series of clock questions
     std::optional<Ns> asked_ns{};
     Ns origin_ns = 0;  // origin of the run's times by the rank's clock
   };

@@ -114,10 +114,10 @@ struct ProgramSizes {
   explicit ProgramSizes(const FlatProgram& flat);
 
   std::int32_t ranks = 0;
-  std::int32_t positions = 0;         ///< total number of positions in the lists of all ranks
+  std::int32_t positions = 0;         ///< number of actions in the lists of all ranks together
   std::int32_t messages = 0;          ///< total number of messages of the program
   std::int32_t microbatches = 0;      ///< number of microbatches of all iterations together
-  std::size_t positions_of_rank = 0;  ///< largest number of positions of one rank
+  std::size_t positions_of_rank = 0;  ///< number of actions in the longest list of a rank
 };
 
 /// The largest size of a control message in bytes, if its lists are empty. most_bytes_of() adds the sizes of

@@ -305,8 +305,8 @@ class Coordinator::Session {
       return;
     }
     Progress& progress = progress_[index(rank)];
-    // The start of the run is the earliest moment that counts as progress. Otherwise a long preparation would
-    // make the rank look late.
+    // Time before the start of the run does not count. Otherwise a long preparation would make the rank look
+    // late.
     progress.since_ns = std::max(clocks_.here(rank, report.since_ns), start_ns_);
     progress.position = report.position;
     progress.waits_for = report.waits_for;

@@ -59,7 +59,8 @@ FaultJudge::FaultJudge(const ProcessExecution& execution, RankProcesses processe
       watchdog_(execution.flat, progress, execution.deadline) {}
 
 void FaultJudge::lose(std::int32_t rank) {
-  // The first closed connection is the cause. Other ranks close their connections as a consequence.
+  // Only the first closed connection is recorded, because other ranks close their connections as a
+  // consequence.
   if (lost_) return;
   lost_ = rank;
   lost_at_ = steady_clock::now();

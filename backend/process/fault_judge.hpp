@@ -27,7 +27,7 @@ namespace penstock {
 /// The phases of a run. In each phase except the last, the coordinator waits for one message from every rank.
 enum class Phase : std::uint8_t { joining, comparing, preparing, running, ended };
 
-/// The coordinator's record of one rank's worker.
+/// The coordinator's record of one rank's worker: its connection, and the times of its last messages.
 struct Peer {
   std::optional<ConnectionId> connection;
   Hello hello;

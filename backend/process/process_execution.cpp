@@ -47,7 +47,7 @@ tl::unexpected<ExecutionError> failed(std::string message) {
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const ProcessExecution& execution) {
   // Each rank and each pair of connected ranks needs sockets. Their number may exceed the usual limit of open
-  // files.
+  // files, so the limit is raised.
   const MostDescriptors many;
   const std::vector<std::vector<std::int32_t>> peers = peers_of_ranks(execution.flat);
   RankSockets sockets(peers);

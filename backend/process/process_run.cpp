@@ -113,7 +113,7 @@ constexpr std::int64_t kStrangers = 128;
 /// The fixed part of a process's memory, in bytes: stacks, page tables and the buffers of a socket loop.
 /// The value was measured and rounded down.
 constexpr Bytes kBytesOfEach = Bytes{640} << 10;
-constexpr Bytes kBytesOfPosition = 16;  // the start and the end of a position
+constexpr Bytes kBytesOfPosition = 16;  // the start and the end of one action
 constexpr Bytes kBytesOfMessage = 20;   // the start and the end of a message, and the index of its state
 
 /// Returns the largest number of descriptors that the parent process has open between two forks.
@@ -139,7 +139,7 @@ std::optional<std::int64_t> descriptors_left() {
   return static_cast<std::int64_t>(bound.rlim_max) - std::distance(begin(open), end(open));
 }
 
-/// Returns the memory of a process in bytes: the times that it stores for the program, and a fixed part.
+/// Returns the memory of a process in bytes: the times that it stores for the program, plus a fixed amount.
 Bytes memory_of_a_process(const FlatProgram& flat) {
   const auto positions = static_cast<Bytes>(flat.ops.size());
   const auto messages = static_cast<Bytes>(flat.messages.size());

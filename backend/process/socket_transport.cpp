@@ -142,8 +142,8 @@ Payload SocketTransport::payload_of(const Frame& bytes) const {
 
 void SocketTransport::send(std::int32_t message, Payload payload) {
   const Ns now = parts_.clock.now_ns();
-  // The payload is encoded before the lock is taken. Encoding is slow, and the other thread needs the lock to
-  // deliver frames.
+  // The payload is encoded before the lock is taken, because encoding is slow and the other thread needs the
+  // lock to deliver frames.
   Frame bytes = payload ? bytes_of(*payload) : Frame{};
   const std::scoped_lock lock(mutex_);
   State& sent = state(message);

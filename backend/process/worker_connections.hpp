@@ -133,7 +133,8 @@ class WorkerConnections {
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
-  // The connection to each peer. The map is complete before the first run and does not change afterwards.
+  // The connection to each peer. The map is complete before the first run and does not change afterwards, so
+  // send() reads it without a lock.
   std::map<std::int32_t, ConnectionId> links_;
   std::map<ConnectionId, std::int32_t> peer_of_link_;
   std::optional<Welcome> welcome_;

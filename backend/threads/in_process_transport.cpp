@@ -98,8 +98,8 @@ std::vector<SharedPayload> InProcessTransport::collect(std::int32_t message, std
   std::vector<SharedPayload> contributions;
   contributions.reserve(collective.members.size());
   for (const Member& member : collective.members) contributions.push_back(member.contribution);
-  // When all members have collected the contributions, the transport can drop its references. The members
-  // share the ownership of the contributions.
+  // When all members have collected the contributions, the transport can drop its references, because the
+  // members share the ownership of the contributions.
   const bool last = ++collective.collected == static_cast<std::int32_t>(collective.members.size());
   if (last) collective.members.clear();
   return contributions;

@@ -47,8 +47,8 @@ Gradients Layer::backward(Weights weights, const at::Tensor& gradient, Record fo
 
 namespace {
 
-/// A sequence of layers. Layer i has the weights from first_weight_[i] up to first_weight_[i + 1], and the
-/// record parts[i].
+/// A sequence of layers. Layer i has the weights from first_weight_[i] up to first_weight_[i + 1]. Its record
+/// for the backward pass is entry i of the `parts` of the sequence's record.
 class Sequential : public Layer {
  public:
   explicit Sequential(std::vector<LayerPointer> layers) : layers_(std::move(layers)) {

@@ -61,7 +61,7 @@ std::vector<Tensors> drawn_weights(const Model& model, const std::vector<std::in
   std::vector<Tensors> all(pieces.size());
   std::atomic<std::size_t> next = 0;
   const auto draw = [&] {
-    at::set_num_threads(1);  // the pieces already occupy all cores
+    at::set_num_threads(1);  // the loop over the pieces (layers) already uses all cores
     for (std::size_t i = next++; i < pieces.size(); i = next++)
       all[i] = initial_weights(model, pieces[i], options);
   };
@@ -115,7 +115,7 @@ std::vector<StageDefinition> split(const Model& model, const Cut& cut, const Spl
   std::vector<StageDefinition> definitions;
   definitions.reserve(cut.size());
   std::vector<std::int32_t> pieces;
-  std::vector<std::size_t> stages;  // stage of each piece
+  std::vector<std::size_t> stages;  // the stage that runs each piece (layer of the model)
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {
     definitions.push_back({.layer = layers[stage], .weights = {}, .join = Join::sum, .loss = model.loss});
     // Each piece has its own seed, so the weights of one stage can be omitted without changing other weights.
@@ -200,7 +200,7 @@ class Bundle {
 };
 
 void add(Values& values, std::int32_t value, const at::Tensor& more) {
-  if (!more.defined()) return;  // the value has no gradient, as token numbers
+  if (!more.defined()) return;  // some values, such as token numbers, have no gradient
   const auto [entry, fresh] = values.try_emplace(value, more);
   if (!fresh) entry->second = entry->second.add(more);
 }
@@ -305,7 +305,8 @@ class StageGraph : public Layer {
   }
 
   std::vector<Piece> pieces_;
-  std::vector<std::int32_t> numbers_;  // indices of the pieces in the model, in ascending order
+  // Indices of this stage's pieces (layers) in the model, in ascending order.
+  std::vector<std::int32_t> numbers_;
   Bundle entry_;
   Bundle exit_;
   std::size_t weight_count_ = 0;

@@ -93,7 +93,7 @@ struct RandomData {
   at::Tensor of(std::int32_t microbatch) const;
 };
 
-/// A model and the data to train it.
+/// A model, and the random inputs and targets with which it is trained.
 struct Network {
   Model model;
   RandomData inputs;
@@ -150,7 +150,7 @@ std::invoke_result_t<Make> made_network(const NetworkSpec& spec, Make make) {
 
 struct CutNetwork {
   Network network;
-  Cut cut;  ///< pieces of each stage of the program
+  Cut cut;  ///< the layers (Piece) that each stage of the program runs
   OptimizerOptions optimizer;
 };
 

@@ -127,7 +127,7 @@ void StageWeights::step(const Tensors& gradient) {
   const Tensors own_gradient = gives_part ? own_part(gradient) : gradient;
   const bool has_whole = updates_part_of_whole();
   const Tensors own = has_whole ? own_part(weights) : weights;
-  // A replica that has run no microbatch has no gradient. Its STEP uses zeros.
+  // A replica that has run no microbatch has no gradient, so its STEP uses zeros.
   Tensors next = optimizer_.step(own, own_gradient.empty() ? zeros_like_all(own) : own_gradient);
   versions_[version + 1] =
       has_whole && !next.empty() ? with_own_part(weights, next.front()) : std::move(next);

@@ -36,7 +36,7 @@ class Optimizer {
   /// Returns the next version of `weights`. All calls must pass the same number of tensors with the same
   /// shapes.
   Tensors step(const Tensors& weights, const Tensors& gradient);
-  /// Returns the bytes of the stored moments.
+  /// Returns the bytes of the optimizer's moments, such as the two moments of Adam.
   std::int64_t bytes() const;
 
  private:

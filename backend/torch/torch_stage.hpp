@@ -64,7 +64,7 @@ struct Training {
   /// A function that returns the target of a microbatch. Only last stages use it.
   std::function<at::Tensor(std::int32_t microbatch)> targets;
   OptimizerOptions optimizer;
-  double loss_scale = 1;   ///< factor by which the loss is multiplied before gradients are computed
+  double loss_scale = 1;   ///< factor by which the training loss is multiplied before gradients are computed
   std::uint64_t seed = 1;  ///< seed of the dropout masks
   std::function<void(const StepReport&)> observer;  ///< called before each STEP; may be empty
 };
@@ -133,7 +133,7 @@ class TorchStage : public StageModule {
   Place place_;
   StageWeights weights_;
   std::map<std::int32_t, Held> held_;
-  std::int64_t activation_bytes_ = 0;  // total bytes of held_
+  std::int64_t activation_bytes_ = 0;  // bytes of all activations in held_
   bool stepped_ = false;               // true if the last call was a STEP
   Tensors gradient_;  // gradient added up since the last REDUCE_GRAD or STEP; empty if there is none
   std::optional<Tensors> reduced_;  // sum of the gradients that were reduced since the last STEP

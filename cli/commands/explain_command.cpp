@@ -98,7 +98,7 @@ std::optional<std::string> unknown_selection(const ShownIntervals& shown, const 
     return is_compute(action.kind) && to_text(action) == shown.action;
   };
   const auto has_it = [&](const std::vector<Action>& list) { return std::ranges::any_of(list, is_it); };
-  // Numbers of microbatches continue over iterations, so only the first iteration is searched.
+  // Numbers of microbatches continue from one iteration to the next, so only the first iteration is searched.
   if (!shown.action.empty() && program.iterations == 1 && std::ranges::none_of(program.ranks, has_it)) {
     return fmt::format("--action: expected an action that some rank computes, such as 0F0, got {}",
                        shown.action);

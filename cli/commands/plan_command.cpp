@@ -1,6 +1,6 @@
 // penstock plan: chooses the stages of a model. It runs PipeDream's partitioner on a scenario's layers and
-// cluster, and simulates the plan. The output shows the simulated time beside the time that the
-// partitioner's recurrence predicts. -o writes a scenario that uses the plan.
+// cluster, and simulates the plan. The output shows the simulated time beside the time that the partitioner
+// itself computes. -o writes a scenario that uses the plan.
 
 #include <cstdint>
 #include <limits>
@@ -57,7 +57,8 @@ struct PlanFlags {
 /// Returns the scenario's plan options, with the flags applied.
 tl::expected<PlanOptions, UserError> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
-  // "simulated" is no objective of the recurrence. With this word, the objective of the scenario is used.
+  // The planner has no objective "simulated". With this word, it uses the objective of the scenario, and the
+  // simulations come later.
   options.objective = enum_of_text<PlanObjective>(flags.objective).value_or(options.objective);
   options.transfers = enum_of_text<CutTransfers>(flags.cut_transfers).value_or(options.transfers);
   options.update = enum_of_text<PlanUpdate>(flags.update).value_or(options.update);
@@ -114,7 +115,8 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   }
   ProfileNoise noise{.levels = {}};
   std::string_view rest = flags.noise;
-  // The loop ends after a part that no comma follows. An empty part ("5%,") is an error.
+  // Each pass reads the text up to the next comma. The loop ends after the last part. An empty part ("5%,")
+  // is an error.
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const auto level = part_of_text(one);
@@ -131,8 +133,8 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   return noise;
 }
 
-/// Returns the method by which plans are ranked. It is the simulator, unless the user asks for a recurrence
-/// (the partitioner's formula).
+/// Returns the method by which plans are ranked. It is the simulator, unless the user asks for a formula of
+/// the planner.
 PlanRanking ranking_of(const PlanFlags& flags, const Scenario& scenario) {
   const bool asks_recurrence =
       flags.objective.empty() ? scenario.partition.states_objective : flags.objective != "simulated";
@@ -190,7 +192,7 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
     bar.say("searching plans for fewer devices");
     report.front = plan_front(scenario, options, ranking, report.evaluation);
   }
-  // The line "they differ by" also needs the factors, which are effects that the partitioner's recurrence
+  // The line "they differ by" also needs the factors, which are effects that the partitioner's formula
   // ignores. An error in their computation is reported only if --factors is given.
   if (options.update == PlanUpdate::asynchronous) {
     bar.say("simulating the plan with one factor at a time");

@@ -282,8 +282,8 @@ Json search_json(const SearchedPlan& search) {
           {"candidates", std::move(candidates)}};
 }
 
-/// Returns the bandwidths that the planner's recurrence used, as JSON. The first one is the bandwidth
-/// inside a server. An unlimited bandwidth is null.
+/// Returns the bandwidths that the planner used, as JSON. The first one is the bandwidth inside a server. An
+/// unlimited bandwidth is null.
 Json levels_json(const std::vector<BandwidthLevel>& levels) {
   Json list = Json::array();
   for (const BandwidthLevel& level : levels) {
@@ -342,9 +342,9 @@ std::string plan_to_json(const PlanReport& report) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// Prints the factors, which are effects on the period that the partitioner's recurrence ignores. The first
-// table has their periods. The second table has their meanings, and the assumption for each number. The code
-// below also prints the regret of plans that were made from noisy times. JSON has the exact figures.
+// Prints the factors, which are effects on the period that the partitioner's formula ignores. The first table
+// has their periods. The second table has their meanings, and the assumption for each number. The code below
+// also prints the regret of plans that were made from noisy times. JSON has the exact figures.
 
 namespace {}  // namespace
 

@@ -55,7 +55,8 @@ struct RiskFlags {
 // The quantiles of the makespan that are printed.
 constexpr std::array<double, 5> kParts = {0.05, 0.5, 0.9, 0.95, 0.99};
 
-/// The effect of device failures on the training.
+/// The failure rates of the devices, and the time between two checkpoints that is best for them or that the
+/// user gave.
 struct FailureOutcome {
   Failures failures;
   double interval = 0;   ///< The work between two checkpoints, in seconds.

@@ -145,7 +145,8 @@ tl::expected<SweptPrograms, UserError> programs_of(const std::vector<std::string
   return swept;
 }
 
-/// Returns a list for --pp-size or --num-microbatches that has the number of each program once.
+/// Returns the text of a list for --pp-size or --num-microbatches. It has the K or M of each program, without
+/// duplicates.
 std::string numbers_of(const std::map<std::string, Program>& programs,
                        const std::function<std::int32_t(const Program&)>& number) {
   std::set<std::int32_t> numbers;

@@ -212,7 +212,8 @@ std::string configuration_text(const TuneRequest& request, const TunedConfigurat
 
 Table sensitivity_table(const TuneAnswer& answer) {
   Table table;
-  // No configuration is faster than the best one of its machine, so losses are at most 0.
+  // The columns show how much slower the best configuration of this machine is. It cannot be faster than the
+  // best one of the other machine, so the values are at most 0.
   table.keys = 2;
   table.columns = {"figure", "times", "the best there", "tokens/s/device", "the one above there"};
   for (const SensitivityRow& row : answer.sensitivity) {

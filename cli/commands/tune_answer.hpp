@@ -67,8 +67,8 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
 /// best configuration with this value, and how much worse it is than the best of all.
 Table choices_table(const TuneAnswer& answer);
 /// Returns a table of machines that differ from this machine in one property, such as a bandwidth. Each row
-/// shows the best configuration on such a machine, and the loss that this machine's best configuration has
-/// there.
+/// shows the best configuration on such a machine. It also shows how much slower the best configuration of
+/// this machine would be there.
 Table sensitivity_table(const TuneAnswer& answer);
 
 /// Returns a configuration as text, such as "tensor 8, 4 stages x 1, data 2, 1f1b, ..".

@@ -174,7 +174,7 @@ tl::expected<Side, UserError> side_of_schedule(const std::string& name, const Di
   base.program.reset();
   base.schedule = name;
   base.shape = scenario->shape;
-  // A scenario file states its own batch. The batch of the flags is used only if the user gave it.
+  // A scenario file states its own batch, so the batch of the flags is used only if the user gave it.
   if (flags.shape.num_microbatches || file->scenario->program)
     base.batch.microbatches = scenario->batch.microbatches;
   if (!file->scenario->program) base.shape.data_parallel = file->scenario->shape.data_parallel;

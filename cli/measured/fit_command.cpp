@@ -165,7 +165,8 @@ Outcome fit(const FitFlags& flags) {
   if (!flags.bandwidth.empty()) {
     const auto bandwidth = parse_bandwidth(flags.bandwidth);
     if (!bandwidth) return bad_input("--bandwidth: " + bandwidth.error());
-    // The word "unlimited" is read as infinity. The fit uses 0 for links on which messages take no time.
+    // The word "unlimited" is read as infinity. The fit writes such a bandwidth as 0, which stands for links
+    // on which messages take no time.
     if (std::isfinite(*bandwidth)) assumed.link_bytes_per_second = *bandwidth;
   }
   const auto report = fit_iterations(*iterations, assumed);

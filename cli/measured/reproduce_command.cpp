@@ -244,7 +244,7 @@ Json figure_json(const Reproduction& experiment, const ReproducedFigure& figure)
 
 namespace {
 
-/// Returns what the answer about several experiments ends with: all misses, and the counts of figures.
+/// Returns the end of the answer about several experiments: all misses, and the counts of figures.
 std::string misses_and_summary(const std::vector<Reproduced>& all, std::size_t width) {
   std::string text;
   const std::vector<ReproducedFigure> misses = misses_of(all);

@@ -92,8 +92,8 @@ std::string gib_or_nothing(const std::optional<double>& amount) {
   return amount ? fmt::format("{:.2f}", *amount) : "";
 }
 
-/// Returns the table of measured runs and their predictions, with one row for each run. Memory cells are
-/// empty if the memory was not measured.
+/// Returns the table of measured runs and their predictions, with one row for each run. The cells about
+/// memory are empty for runs whose memory was not measured.
 Table rows_table(const RunsReport& report) {
   Table table;
   table.columns = {"run",          "measured s",    "predicted s",  "error",

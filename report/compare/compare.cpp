@@ -85,7 +85,7 @@ std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& me
                      .tolerance = tolerances.bubble});
   figures.push_back(in_proportion("samples_per_second", predicted.throughput.samples_per_second,
                                   measured.throughput.samples_per_second, tolerances.makespan));
-  // A measurement may have no memory figures.
+  // Some backends measure no memory, so this figure may be missing.
   if (fullest_rank(measured) > 0) {
     figures.push_back(
         in_proportion("peak_bytes", fullest_rank(predicted), fullest_rank(measured), tolerances.memory));

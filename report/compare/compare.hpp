@@ -25,7 +25,7 @@ namespace penstock {
 struct CompareTolerances {
   /// The tolerance of the makespan and of samples per second, as a fraction of the measured value.
   double makespan = 0.05;
-  /// The tolerance of idle_over_total, as an absolute difference.
+  /// The tolerance of idle_over_total: the largest accepted difference between prediction and measurement.
   double bubble = 0.05;
   /// The tolerance of the peak memory of the rank with the highest peak, as a fraction of the measured
   /// peak.
@@ -58,12 +58,12 @@ struct ComparedFigure {
 struct ActionErrors {
   ActionKind kind = ActionKind::forward;
   std::int64_t count = 0;
-  /// The mean of |predicted start - measured start|.
+  /// The mean of |predicted start - measured start| over the actions of this kind, in ns.
   Ns mean_start_ns = 0;
   Ns worst_start_ns = 0;
   /// The action whose start has the largest error, such as "rank 2: 2B5".
   std::string worst_action;
-  /// The mean predicted duration of the actions.
+  /// The mean predicted duration of the actions of this kind, in ns.
   Ns predicted_duration_ns = 0;
   Ns measured_duration_ns = 0;
 

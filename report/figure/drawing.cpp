@@ -215,7 +215,7 @@ std::string latex_escaped(std::string_view text) {
       case '|':
         escaped += "\\textbar{}";
         break;
-      // LaTeX prints two hyphens in a row as one dash. Empty braces separate them.
+      // LaTeX prints two hyphens in a row as one dash, so empty braces separate them.
       case '-':
         escaped += escaped.ends_with('-') ? "{}-" : "-";
         break;

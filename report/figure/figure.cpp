@@ -138,7 +138,7 @@ double axis_unit_ns(const Result& first, FigureAxis axis) {
   return axis == FigureAxis::forward ? shortest_forward_ns(first.timeline) : 0;
 }
 
-/// An entry of the legend. For idle time and memory, `kind` has no meaning.
+/// An entry of the legend. `kind` is used only for entries of actions, not for idle time and memory.
 struct FigureKey {
   std::string text;
   Colour fill;
@@ -480,7 +480,7 @@ class FigurePainter {
   double row_height_ = 0;
   double left_ = 0;
   double plot_width_ = 0;
-  double top_ = 0.3;  // the place below everything that has been drawn
+  double top_ = 0.3;  // the y coordinate below everything that has been drawn
   Ns end_ns_ = 0;
   Bytes peak_ = 0;
   bool has_memory_ = false;

@@ -41,7 +41,7 @@ struct FigureArea {
   std::optional<Colour> outline{};
 };
 
-/// The width of outlines.
+/// The width of the outlines of boxes and areas, in millimetres.
 inline constexpr double kOutlineMm = 0.1;
 
 /// A straight line.
@@ -52,7 +52,7 @@ struct FigureLine {
   Colour colour;
 };
 
-/// The part of a text that is placed at the text's position: its start, its middle or its end.
+/// The alignment of a text: its start, its middle or its end is at the text's position.
 enum class FigureAnchor : std::uint8_t { start, middle, end };
 
 /// A text in one line. Its position is on the base line of the letters.

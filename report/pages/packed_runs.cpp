@@ -168,7 +168,8 @@ MessageKey message_key(const Action& action) {
   return {forward, sends ? action.stage : action.peer, sends ? action.peer : action.stage, action.microbatch};
 }
 
-/// The spans that a page holds. If the run is long, these are the first and the last spans.
+/// The spans (actions and messages with their times) that a page holds. If the run is long, these are the
+/// first and the last spans.
 struct HeldSpans {
   std::vector<Span> spans;
   std::optional<std::pair<Ns, Ns>> left_out;  ///< the time whose spans are left out
@@ -190,7 +191,7 @@ HeldSpans held_spans(const Timeline& timeline, std::size_t most_actions) {
   return held;
 }
 
-/// Writes the columns of one run.
+/// Writes the columns of numbers into which one run is packed.
 class RunPacker {
  public:
   RunPacker(const ViewedRun& run, std::size_t most_actions)

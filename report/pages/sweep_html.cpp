@@ -60,7 +60,7 @@ class PointAxis {
       if (!std::ranges::all_of(sweep.rows, fits) || std::ranges::none_of(sweep.rows, differs)) continue;
       key_ = i;
       label_ = unit.empty() ? key : fmt::format("{} [{}]", key, unit);
-      // A log2 axis cannot show 0, so the axis is then linear.
+      // A logarithmic axis (log2) cannot show 0, so the axis is then linear.
       const auto above_0 = [&](const SweepRow& row) { return position(row) > 0; };
       is_linear_ = !std::ranges::all_of(sweep.rows, above_0);
     }
@@ -136,7 +136,8 @@ Chart chart_against(const PointAxis& axis, std::string title, std::string y_labe
   chart.x_label = axis.label();
   chart.y_label = std::move(y_label);
   chart.y_unit = unit;
-  // Sweeps often use powers of two for M. Each doubling of M roughly halves the bubble.
+  // Sweeps often use powers of two for M, and each doubling of M roughly halves the bubble. So the x axis may
+  // be logarithmic.
   chart.x_scale = axis.scale();
   return chart;
 }
@@ -237,8 +238,8 @@ std::string map_html(const std::map<CurveKey, Rows>& curves, const PointAxis& ax
   return html + "</tbody>\n</table>\n</div>\n";
 }
 
-/// Returns the section of a schedule. If none of its points was simulated, there are no charts, and the map
-/// shows the reasons.
+/// Returns the HTML section of one schedule, with its charts and its map (a table whose cells show samples
+/// per second). If none of its points was simulated, there are no charts, and the cells of the map show why.
 std::string schedule_section(const Sweep& sweep, const PointAxis& axis, const std::string& schedule) {
   const auto curves = curves_of(rows_of(sweep, schedule), axis);
   std::string html = fmt::format("<section class=\"schedule\">\n<h2>{}</h2>\n", xml_escaped(schedule));

@@ -38,7 +38,8 @@ constexpr double kLegendWidth = 118;
 constexpr double kLegendPitch = 16;
 constexpr int kMostYTicks = 6;
 
-/// A map from values to pixels: the place of the plot, and the values at its edges.
+/// Converts values to pixels. It knows the place of the plot in the picture, and the values at the edges of
+/// the plot.
 struct Frame {
   double left = 0;
   double top = 0;

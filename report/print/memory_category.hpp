@@ -38,7 +38,7 @@ inline constexpr auto kEnumWords<MemoryCategory> =
                                              {MemoryCategory::transient, "transient"}});
 inline constexpr std::size_t kMemoryCategoryCount = kEnumWords<MemoryCategory>.size();
 
-/// The bytes of each memory category.
+/// The bytes of each memory category, indexed by MemoryCategory.
 using MemoryByCategory = std::array<Bytes, kMemoryCategoryCount>;
 /// Returns the sum over the categories. It must not be used for the peaks of the categories, because these
 /// may occur at different times.

@@ -69,7 +69,7 @@ int cube_level(std::uint8_t part) {
 
 /// Returns the number of the nearest colour in the cube of a 256-colour terminal.
 int cube_index(Colour colour) {
-  // The numbers 0 to 15 are the basic colours.
+  // The cube begins at 16, because the numbers 0 to 15 are the basic colours.
   constexpr int kFirst = 16;
   return kFirst + 36 * cube_level(colour.red) + 6 * cube_level(colour.green) + cube_level(colour.blue);
 }
@@ -116,8 +116,8 @@ std::string ansi_escape(Colour text, Colour background, TerminalColours colours)
       return "";
     case TerminalColours::basic: {
       const int number = basic_colour(background);
-      // The basic colour may differ much from the requested background. The text must be readable on the
-      // colour that the terminal shows in fact.
+      // The text must be readable on the colour that the terminal shows. This is a basic colour, which may
+      // differ much from the requested one.
       const Colour shown = kBasicColours.at(static_cast<std::size_t>(number));
       return fmt::format("\x1b[{};{}m", basic_code(basic_colour(text_colour_on(shown))),
                          basic_code(number) + 10);

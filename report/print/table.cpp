@@ -186,7 +186,8 @@ Cell duration_cell(Ns duration_ns) {
 }
 
 Cell period_cell(double period_ns) {
-  // A longer or infinite period would not fit into 64 bits.
+  // The longest period in ns that is converted to an integer. A longer or infinite one would not fit into 64
+  // bits.
   constexpr double kLongest = 9e18;
   return {format_duration(static_cast<Ns>(std::llround(std::min(period_ns, kLongest)))), period_ns};
 }

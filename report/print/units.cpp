@@ -45,7 +45,7 @@ std::string without_trailing_zeros(const std::string& text) {
     number.erase(number.find_last_not_of('0') + 1);
     if (number.back() == '.') number.pop_back();
   }
-  // Zero needs no unit.
+  // A quantity of 0 is the same in every unit, so it needs none.
   if (number == "0") return number;
   return blank == std::string::npos ? number : number + text.substr(blank);
 }

@@ -31,7 +31,8 @@
 namespace penstock {
 namespace {
 
-/// The columns of a row in the table of figures. Only the functions that access the field are missing.
+/// The texts and limits of a row in the table of figures. The functions that read and write the field are not
+/// included.
 struct RankText {
   std::string_view key;
   std::string_view title;

@@ -76,7 +76,7 @@ std::int32_t peak_weight_versions(Spans spans) {
 std::int64_t peak_on_device(Spans spans, const HostStays& stays) {
   std::vector<Holding> held;
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>
-      open;  // by stage and unit: the index in `held`
+      open;  // by stage and microbatch (or slice): the index in `held`
   const auto begin = [&](std::size_t i) {
     open[{spans[i].action.stage, spans[i].action.microbatch}] = held.size();
     held.push_back({.from_ns = spans[i].start_ns, .charged_by = position_of(i)});
@@ -137,7 +137,8 @@ double samples_per_update(const Program& program, double samples_per_microbatch)
   return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
 }
 
-/// Returns the rates of the model in the whole run, summed over all copies of the pipeline.
+/// Returns the tokens and the operations of the model for each second of the run. `samples_per_second` is the
+/// rate of all copies of the pipeline together.
 ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
   const auto devices = static_cast<double>(model.report.devices);
   const double tokens = samples_per_second * model.tokens_per_sample;

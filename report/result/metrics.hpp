@@ -84,13 +84,13 @@ struct RunFacts {
   Timeline timeline{};
 };
 
-/// The figures of one rank that follow from its spans.
+/// The figures of one rank that follow from its spans (the start and end of each action).
 struct RankFigures {
   /// The figures of the rank, without idle time and memory.
   RankReport report;
-  /// The start of the rank's first compute action.
+  /// The start of the rank's first compute action; 0 if the rank computes nothing.
   Ns first_ns = 0;
-  /// The end of the rank's last compute action.
+  /// The end of the rank's last compute action; 0 if the rank computes nothing.
   Ns last_ns = 0;
 };
 /// Returns the figures of one rank with these spans, as RankReport defines them. `edges` are the edges of

@@ -360,7 +360,7 @@ struct ProgramReport {
   friend bool operator==(const ProgramReport&, const ProgramReport&) = default;
 };
 
-/// The source of the times in a result.
+/// Says whether the times of a result were predicted or measured.
 enum class ResultKind : std::uint8_t { predicted, measured };
 template <>
 inline constexpr auto kEnumWords<ResultKind> = std::to_array<EnumWord<ResultKind>>(

@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-/// The unit of a figure's number.
+/// The unit in which a figure is stored, which decides how tables print it.
 enum class FigureUnit : std::uint8_t {
   nanoseconds,
   bytes,   // also used for the bytes of messages

@@ -108,7 +108,8 @@ Json section_json(const Result& result, std::string_view section) {
 
 /// Appends a span as an element of the list `timeline`, with the document's indentation.
 void append_span(std::string& text, const Span& span) {
-  // The keys take 240 characters. Eight numbers and the action take at most 220.
+  // The size of a buffer for one span. The keys take 240 characters, and the eight numbers and the action
+  // take at most 220.
   constexpr std::size_t kLongest = 512;
   std::array<char, kLongest> room;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const Action& action = span.action;

@@ -20,7 +20,7 @@ namespace penstock {
 
 /// The options that say which of the long parts are written into the JSON document.
 struct ResultJsonOptions {
-  /// True to write `timeline`, which has every span.
+  /// True to write `timeline`, which has the start and end of every action.
   bool timeline = false;
   /// True to write `ranks[i].memory.samples`, the memory over time.
   bool memory = false;

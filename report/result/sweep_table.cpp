@@ -292,7 +292,7 @@ class FigureColumns {
 
   const std::vector<SweepRow>& rows_;
   std::vector<std::string> names_;
-  std::vector<std::vector<Cell>> cells_;  // The cells of each row.
+  std::vector<std::vector<Cell>> cells_;  // The cells, by row and column.
 };
 
 std::string status_text(const SweepRow& row) {

@@ -211,7 +211,7 @@ Keyed release_of(const Holding& held, std::uint32_t number) {
 /// Returns all charges and releases of `holdings`, grouped by kind. Each group has the charges of a kind,
 /// followed by its releases.
 std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
-  // For each kind: the index of its next charge and of its next release
+  // For each kind of holding, the indices in the result of its next charge and of its next release.
   std::vector<std::size_t> next;
   const auto counter = [&](const Holding& held, std::size_t release) -> std::size_t& {
     const std::size_t lane = 2 * static_cast<std::size_t>(held.kind) + release;

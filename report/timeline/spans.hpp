@@ -28,7 +28,7 @@ namespace penstock {
 template <class Value>
 class StageUnitTable {
  public:
-  /// Creates an empty table. `unknown` is the value of a unit that has not been set.
+  /// Creates an empty table. `unknown` is the value of a unit (microbatch or slice) that has not been set.
   explicit StageUnitTable(Value unknown = {}) : unknown_(std::move(unknown)) {}
 
   /// Returns the value of a unit. The reference is valid until the next call with another stage or unit.
@@ -46,7 +46,7 @@ class StageUnitTable {
   static constexpr std::int32_t kNoRow = -1;
   static constexpr std::size_t kAlwaysNear = 64;
 
-  /// The values of the units of one stage.
+  /// The values of one stage, by unit (microbatch or slice).
   struct Row {
     std::vector<Value> near;  ///< the values of small unit numbers, by unit
     std::unordered_map<std::int32_t, Value> far;
@@ -126,11 +126,11 @@ class Arrivals {
 
   RecomputeTiming recompute_;
   std::vector<Received> received_;
-  // The index in received_ of the newest RECV, by direction (forward or backward).
+  // The index in received_ of the newest RECV, by direction, and then by stage and unit.
   StageUnitTable<std::array<std::int32_t, 2>> newest_{{-1, -1}};
   std::map<std::pair<ActionKind, std::int32_t>, const Span*> collectives_;
   bool has_waits_ = false;
-  // The SENDs by kind, stage and unit, if the rank has WAITs.
+  // The SENDs by kind, stage and microbatch (or slice). Filled only if the rank has WAITs.
   std::map<std::tuple<ActionKind, std::int32_t, std::int32_t>, std::vector<const Span*>> sent_;
   std::vector<const Span*> passed_;  // the messages of the WAITs before the next compute action
   std::vector<const Span*> waited_;

@@ -20,7 +20,7 @@ inline constexpr Ns kNotReleased = -1;
 /// span of a SEND or RECV lasts from the start of its transfer to the arrival.
 struct Span {
   std::int32_t rank = 0;
-  /// The action. Microbatch numbers and weight versions continue over iterations.
+  /// The action. Microbatch numbers and weight versions continue from one iteration to the next.
   Action action;
   /// The number of the replica that this rank holds of the action's stage.
   std::int32_t replica = 0;

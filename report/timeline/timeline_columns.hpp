@@ -48,8 +48,8 @@ struct TextScale {
 TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespan_ns,
                    const TextLabels& labels, std::int64_t available);
 
-/// The owner of a column in which the rank is idle. An owner of 0 or more is the index of the box that the
-/// column shows.
+/// The owner of an idle column, in which the rank computes nothing. An owner of 0 or more means that the
+/// column shows a box: it is the index of this box in the list of the rank's boxes.
 inline constexpr std::int32_t kIdleColumn = -1;
 /// The owner of a column in which the rank is idle while gradients are reduced.
 inline constexpr std::int32_t kReduceColumn = -2;

@@ -110,7 +110,7 @@ char digit_of(std::int32_t number) {
   return static_cast<std::size_t>(number) < kDigits.size() ? kDigits[static_cast<std::size_t>(number)] : '*';
 }
 
-/// The kind of text that a rank's line shows in its boxes.
+/// Says what a rank's line shows in its boxes: letters, stages or microbatches.
 enum class LineContent : std::uint8_t { labels, letters, stages, microbatches };
 
 /// A painter of the lines of the ranks. It gets runs of columns; a run is a sequence of columns that show

@@ -95,7 +95,7 @@ struct ChainLink {
 /// An action that was ready to run while its rank was idle.
 struct ReadyAction {
   std::string action;
-  Ns since_ns = 0;  ///< the arrival of its last input
+  Ns since_ns = 0;  ///< the time at which its last input arrived, in ns
 
   friend bool operator==(const ReadyAction&, const ReadyAction&) = default;
 };
@@ -173,8 +173,9 @@ struct Lever {
 /// The makespans of two orders: the best one that a search finds with the memory of the present order, and
 /// the best one with all of the device's memory. Their difference is the cost of the memory limit.
 struct MemoryLimitCost {
-  Ns within_ns = 0;    ///< each rank holds at most as many activations as now
-  Ns with_all_ns = 0;  ///< each rank holds as many activations as its device takes
+  Ns within_ns = 0;  ///< makespan if ranks hold at most as many activations as now
+  /// Makespan if ranks hold as many activations as fit device has room for.
+  Ns with_all_ns = 0;
   double seconds = 0;  ///< the time of both searches together
 
   Ns cost_ns() const { return within_ns - with_all_ns; }

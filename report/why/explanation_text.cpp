@@ -29,9 +29,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kMostItems = 4;   // items of a cause in its line
-constexpr std::size_t kMostRows = 32;   // ranks in the table
-constexpr std::size_t kMostLinks = 12;  // lines of a chain
+constexpr std::size_t kMostItems = 4;   // the largest number of items that the line of a cause lists
+constexpr std::size_t kMostRows = 32;   // the largest number of ranks in the table
+constexpr std::size_t kMostLinks = 12;  // the largest number of lines for a chain of causes
 
 /// The unit in which a text shows all times, so that they can be compared at sight. It is chosen for the
 /// makespan.

@@ -299,7 +299,8 @@ tl::expected<std::string, std::string> take_stated_model(const ImportRequest& re
   importing.has_model = true;
   importing.model_is_named = request.model.empty();
   std::error_code ignored;
-  // A configuration of the library describes the whole model. The table of known models has only sizes.
+  // A configuration file of the model library describes the whole model, but the table of known models has
+  // only sizes. So the library comes first.
   const bool is_file = std::filesystem::exists(model, ignored) || is_library_config(model, model);
   if (!is_file && set_known_model(importing.plan, model)) model = importing.plan.library_model;
   if (model.empty()) {
@@ -437,7 +438,8 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
     collected.plan.library_model = torchtitan_library_model(collected.settings);
   const auto model_file = take_stated_model(request, importing);
   if (!model_file) return tl::unexpected(model_file.error());
-  const std::vector<std::string> unread = collected.plan.notes;  // the parts of a script that were not read
+  // Notes on those parts of a shell script that were not evaluated.
+  const std::vector<std::string> unread = collected.plan.notes;
   run_importer(collected.origin, importing);
   Plan& plan = collected.plan;
   // Penstock wrote the comment lines of `stated_keys` itself. They are exact, so they replace the keys that

@@ -44,7 +44,7 @@ struct ImportRequest {
   std::vector<Override> stated{};
 };
 
-/// An imported configuration.
+/// The result of an import: the scenario, the decision about each key of the configuration, and notes.
 struct Imported {
   std::string importer;           ///< the importer that read it, such as "Megatron-LM's arguments"
   std::string yaml;               ///< the scenario; empty if a key is refused

@@ -174,7 +174,7 @@ bool add_bridge_recipe(Settings& settings, Plan& plan, std::string_view name) {
   set_known_model(plan, model);
   plan.devices = parts.devices;
   if (!plan.devices) plan.devices = number_of_text<std::int64_t>(recipes.cell(*row, "devices"));
-  // These settings are the defaults of all recipes. The row of a recipe may state other values.
+  // All recipes have these settings, unless the recipe's row of the table states another value.
   settings.add("mixed_precision", "bf16_mixed");
   for (const std::string_view common :
        {"ddp.use_distributed_optimizer", "ddp.overlap_grad_reduce", "ddp.overlap_param_gather"}) {

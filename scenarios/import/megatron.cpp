@@ -675,7 +675,8 @@ void take_precision(Importing& importing) {
     plan.notes.emplace_back(
         "no precision is stated: bf16 is priced, although Megatron-LM's own default is 32 bits");
   }
-  const std::string* in_fp32 = settings.find("grad_reduce_in_fp32");  // Megatron Bridge has the opposite flag
+  // Megatron Bridge has this flag. It means the opposite of Megatron-LM's grad_reduce_in_bf16.
+  const std::string* in_fp32 = settings.find("grad_reduce_in_fp32");
   const bool in_bf16 = in_fp32 != nullptr && is_off_value(*in_fp32);
   if (in_bf16) settings.take("grad_reduce_in_fp32", "training.gradient_bytes");
   if (settings.is_on("grad_reduce_in_bf16", "training.gradient_bytes") || in_bf16)

@@ -106,7 +106,7 @@ class Settings {
  private:
   struct Entry {
     ImportedKey key;
-    std::string plain;  ///< the name in the form in which names are compared
+    std::string plain;  ///< the name in the form of plain_name(), in which names are compared
     std::string name;   ///< the same name with its underscores, for names that end in *
     bool is_settled = false;
   };

@@ -200,7 +200,8 @@ class Arithmetic {
     skip();
     const auto number = leading_number<std::int64_t>(text_.substr(at_));
     at_ += number.spelling.size();
-    constexpr std::int64_t kMost = 1'000'000'000;  // products of a few such numbers fit
+    // The largest number in an expression, so that products of two such numbers fit in 64 bits.
+    constexpr std::int64_t kMost = 1'000'000'000;
     return number.value && *number.value <= kMost ? number.value : std::nullopt;
   }
 
@@ -661,7 +662,8 @@ class ShellRun {
     return value.starts_with("${(") && value.find("${", 1) == std::string_view::npos && value.ends_with(")}");
   }
 
-  /// Returns the value of a variable. Counts its length, and returns nothing from the limit on.
+  /// Returns `value`, and adds its length to the total that may be inserted. Beyond this limit, records an
+  /// error and returns no words.
   Words counted(const Words& value) {
     constexpr std::size_t kMost = 16U << 20U;
     std::size_t length = value.size();

@@ -200,7 +200,7 @@ struct StageFigures {
   PerStage<Bytes> kept;
   PerStage<Bytes> released_by_input;
   PerStage<Bytes> recomputed;
-  PerStage<Bytes> recomputed_at_once;  ///< a part of `transient`
+  PerStage<Bytes> recomputed_at_once;  ///< the recomputed activations; `transient` includes these bytes
   PerStage<Bytes> input;
   PerStage<Bytes> weights;
   PerStage<Bytes> gradients;        ///< the default is `weights`
@@ -295,7 +295,7 @@ struct NetworkSpec {
   friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;
 };
 
-/// A model in one of its forms.
+/// The model of a scenario, in one of the five forms in which a scenario can state it.
 using Model = std::variant<UnitCosts, StageFigures, LayerGraph, DeviceModel, FittedModel>;
 
 // A model that is stated by the times of a prompt's chunks. Chunked prefill runs the chunks one after the

@@ -108,7 +108,8 @@ std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
 ClusterLevels cluster_levels(const Cluster& cluster) {
   std::vector<std::int32_t> devices(static_cast<std::size_t>(cluster.device_count()));
   std::iota(devices.begin(), devices.end(), 0);
-  // The least bandwidth is the bandwidth between groups.
+  // Routes between groups are the slowest ones, so the least bandwidth of all routes is the bandwidth between
+  // groups.
   const double between = narrowest(cluster, devices);
   ClusterLevels one_level{.levels = {{cluster.device_count(), between}}, .devices = devices};
   // Devices with a faster route between them are in one group.
@@ -122,7 +123,7 @@ ClusterLevels cluster_levels(const Cluster& cluster) {
   devices.clear();
   for (const std::vector<std::int32_t>& group : groups) {
     inside = std::min(inside, narrowest(cluster, group));
-    // The partitioner needs the devices grouped by component.
+    // The partitioner needs the devices of one component next to each other.
     devices.insert(devices.end(), group.begin(), group.end());
   }
   return {.levels = {{static_cast<std::int32_t>(size), inside},

@@ -149,9 +149,10 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   set.time_ns += one.forward_ns + one.backward_ns;
   set.kept += one.kept_bytes();
   set.weights += one.weights;
-  // No reader of the new layer is in the set yet, so its output is alive if it has a reader.
+  // The downset contains no layer yet that reads the output of the new layer. So this output is alive if any
+  // layer of the graph reads it.
   if (is_alive(dependences, set.members, layer)) set.alive += one.output;
-  // The output of an input is no longer alive if the new layer was its last reader.
+  // The output of an input layer is no longer alive if the new layer was the last one that reads it.
   for (const std::int32_t input : one.inputs) {
     const auto source = static_cast<std::size_t>(input);
     if (!is_alive(dependences, set.members, source)) set.alive -= graph.layers[source].output;
@@ -159,7 +160,8 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   std::erase(grown.ready, layer);
   for (const auto& edge : boost::make_iterator_range(boost::out_edges(layer, dependences))) {
     const std::size_t reader = target(edge, dependences);
-    // This layer has just been added to the set, so the reader cannot be in `ready` yet.
+    // One input of `reader` is the new layer, which was missing until now. So `reader` cannot be in `ready`
+    // yet.
     if (inputs_are_in(dependences, set.members, reader)) grown.ready.push_back(reader);
   }
   return grown;

@@ -73,7 +73,7 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
     if (graph.layers[layer].inputs.empty()) add_edge(begin, layer, dependences);
     for (const std::int32_t input : graph.layers[layer].inputs)
       add_edge(static_cast<Vertex>(input), layer, dependences);
-    end = layer;  // all other layers that lead to the end come earlier
+    end = layer;  // layers are in topological order, so all other layers that lead to the end come earlier
   }
   // Dominators need a single root, so a root is added before all layers without inputs.
   std::vector<Vertex> parents(begin + 1, begin);
@@ -129,8 +129,10 @@ using Region = std::vector<std::int32_t>;  // the layers of a region, ascending
 
 /// The layers on every path to the end of the graph, and the number of these layers before each layer.
 struct Crossings {
-  std::vector<std::int32_t> layers;  // the layers in the order of the paths
-  std::vector<std::int32_t> met;     // for each layer, the number of these layers on the longest path to it
+  // The layers that are on every path, in the order in which paths reach them.
+  std::vector<std::int32_t> layers;
+  // For each layer of the graph, how many of `layers` are on the longest path to it.
+  std::vector<std::int32_t> met;
 };
 
 Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed) {
@@ -204,12 +206,12 @@ bool reduce(const Region& region, LayerGroups& groups) {
   for (const std::int32_t group : inside) {
     const std::set<std::int32_t>& readers = around.readers.at(group);
     if (readers.size() != 1 || !inside.contains(*readers.begin())) continue;
-    // A series pair: the group has one reader, and this reader has no other input.
+    // Two groups in series: only one other group reads this group, and that one reads nothing else.
     if (around.inputs.at(*readers.begin()).size() != 1) continue;
     groups.merge(group, *readers.begin());
     return true;
   }
-  // A parallel pair: two groups with equal inputs and equal readers.
+  // Two groups in parallel: both read the same groups, and the same groups read both.
   std::map<std::pair<std::set<std::int32_t>, std::set<std::int32_t>>, std::int32_t> by_neighbours;
   for (const std::int32_t group : inside) {
     const auto [twin, is_first] =

@@ -292,7 +292,7 @@ class CutSearch {
           if (before[begin].squares == kUnreached) continue;
           const Worth worth{.squares = before[begin].squares + square(stage, begin, end),
                             .memory = std::max(before[begin].memory, memory(stage, begin, end))};
-          // If both are equally good, the earlier beginning is retained.
+          // If two beginnings of the stage are equally good, the earlier one is retained.
           if (worth >= here[end]) continue;
           here[end] = worth;
           begins[stage][end] = static_cast<std::int32_t>(begin);

@@ -32,10 +32,10 @@ inline constexpr auto kEnumWords<PlanObjective> =
                                             {PlanObjective::sum, "sum"},
                                             {PlanObjective::maximum_printed, "maximum-printed"}});
 
-/// The form of a plan. Its stages may be replicated, or each stage has one device.
+/// The choice whether stages of a plan may have replicas on several devices, or have one device each.
 enum class PlanForm : std::uint8_t { replicated, straight };
 
-/// The treatment of transfers between stages in a plan: they take time or no time.
+/// The choice whether a plan counts the time of transfers between stages.
 enum class CutTransfers : std::uint8_t { counted, free };
 template <>
 inline constexpr auto kEnumWords<CutTransfers> =

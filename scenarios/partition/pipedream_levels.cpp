@@ -148,7 +148,9 @@ PipeDreamLevels::PipeDreamLevels(std::span<const Downset> downsets, std::span<co
 // --- times of stages ------------------------------------------------------------------------------------
 
 WorkAhead PipeDreamLevels::ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const {
-  if (!options_.memory_limit) return {};  // not needed without a limit; all stages then share one table
+  // Without a memory limit, the number of minibatches in flight does not matter, so all stages share one
+  // table.
+  if (!options_.memory_limit) return {};
   std::int64_t devices_of_component = 1;
   for (std::size_t below = 0; below < level; ++below) devices_of_component *= levels_[below].components;
   const std::int64_t devices = stage.later * devices_of_component * ahead.components + ahead.devices;
@@ -253,7 +255,7 @@ double PipeDreamLevels::cut_ns(std::size_t level, std::size_t downset, std::int3
 /// the first one. The cut after the whole model takes no time, because no output is alive there.
 double PipeDreamLevels::around_ns(std::size_t level, const LevelStage& stage) const {
   const double before = cut_ns(level, stage.from, stage.replicas);
-  // Only the released code includes the cuts on both sides.
+  // Of the three formulas, only that of the released code adds the times of the cuts on both sides.
   if (options_.objective != PlanObjective::sum) return before;
   return std::max(before, cut_ns(level, stage.to, stage.replicas));
 }
@@ -325,7 +327,7 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
 void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const StageComponents& stages,
                                        std::size_t to) {
   for (const std::size_t from : smaller_[to]) {
-    // At the highest level, all pipelines begin with the model's first layer.
+    // At the highest level, all pipelines begin with the model's first layer, so the table has one column.
     if (table.sources == 1 && from > 0) break;
     for (std::int32_t replicas = 1; replicas <= most_replicas(table.components); ++replicas) {
       const LevelStage stage{

@@ -181,9 +181,9 @@ class PlanReader {
       const CutLinks own = cut_of(pipeline, stage.to, stage.replicas);
       return own.ns / own.links > pipeline.cut.ns / pipeline.cut.links ? own : pipeline.cut;
     }
-    // In the recurrence, the time of the first stage includes no cut. So the cut after it uses the replicas
-    // of the second stage. If the times of both stages include the cut, the longer time applies. This is the
-    // time of the stage with fewer replicas.
+    // In PipeDream's formula, the time of the first stage includes no cut. So the cut after it uses the
+    // replicas of the second stage. If the times of both stages include the cut, the longer time applies.
+    // This is the time of the stage with fewer replicas.
     const std::int32_t behind = pipeline.stages[s + 1].replicas;
     return cut_of(pipeline, stage.to, s == 0 ? behind : std::min(stage.replicas, behind));
   }
@@ -370,8 +370,8 @@ double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective) {
 
 double bytes_per_minibatch(const PipelinePlan& plan, std::int32_t reduced) {
   double bytes = 0;
-  // Each cut carries an activation and its gradient. A ring of r replicas sends 2 (r - 1) W once for every r
-  // minibatches.
+  // Each cut carries an activation and its gradient. A stage with r replicas and W bytes of weights also
+  // reduces its gradients: the ring sends 2 (r - 1) W bytes once for every r minibatches.
   for (const PlannedStage& stage : plan.stages) {
     const auto replicas = static_cast<double>(stage.devices.size());
     bytes += 2 * static_cast<double>(stage.cut);

@@ -321,8 +321,9 @@ std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> s
                                                      const LayerGraph& graph,
                                                      std::int64_t state_bytes_per_weight_byte);
 
-/// Returns a plan's period by PipeDream's recurrence. It is the maximum of the times of all cuts and of all
-/// stages. The time of a stage (computation and reduction) is divided by its number of devices.
+/// Returns a plan's period by the formula of PipeDream's dynamic programme. It is the maximum of the times of
+/// all cuts and of all stages. The time of a stage (computation and reduction) is divided by its number of
+/// devices.
 double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective);
 
 /// Returns the bytes that all devices together send for one minibatch. They are the activations and
@@ -331,8 +332,8 @@ double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective);
 /// `reduced` minibatches.
 double bytes_per_minibatch(const PipelinePlan& plan, std::int32_t reduced = 0);
 
-// Computes the period of a plan with given stages, by PipeDream's recurrence. It is used for plans that
-// another measure ranks (planned_scenario.hpp).
+// Computes the period of a plan with given stages, by the formula of PipeDream's dynamic programme. It is
+// used for plans that another measure ranks (planned_scenario.hpp).
 
 /// The layers of a stage, and the devices of its replicas. Minibatch g runs on devices[g % devices.size()].
 struct StatedStage {

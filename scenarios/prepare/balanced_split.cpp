@@ -138,8 +138,8 @@ class Trials {
 
   bool take_if_better(const Layers& layers) {
     if (best_.fits && is_too_slow(layers)) return false;
-    // Every trial counts, even if its list does not fit into memory. Computing the costs of a list takes as
-    // long as computing its time.
+    // Every trial is counted in `actions_`, which limits the search, even if its layer counts do not fit into
+    // memory. Computing the costs of a list takes as long as computing its time.
     actions_ += order_.actions();
     const auto costs = costs_of(task_, layers);
     if (!costs) return false;
@@ -294,8 +294,8 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
   std::optional<LayerTimes> times;  // times of the layers, computed for the first list that does not fit
   const std::vector<double> slowness = slowness_of_ranks(task);
   while (!spare.empty() && std::ranges::min(spare) < 0) {
-    // If all ranks together need more memory than they have, no list fits. The fastest list is then the best
-    // answer.
+    // If all ranks together need more memory than they have, no list of layer counts fits. The fastest list
+    // is then the best answer.
     if (std::accumulate(spare.begin(), spare.end(), Bytes{0}) < 0) return level;
     const std::vector<std::int64_t> held = layers_of_ranks(task, layers);
     for (std::size_t rank = 0; rank < spare.size(); ++rank) {

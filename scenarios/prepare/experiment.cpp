@@ -253,7 +253,8 @@ constexpr std::int64_t kMostActions = 5'000'000;
 std::optional<Experiment> hanging_experiment(Scenario scenario, const Shape& shape) {
   scenario.shape = shape;
   scenario.batch.microbatches = shape.microbatches;
-  scenario.batch.global_batch_size.reset();  // the size follows from the number of microbatches
+  scenario.batch.global_batch_size
+      .reset();  // the global batch size then follows from the number of microbatches
   auto experiment = prepare(scenario);
   if (!experiment || !find_hang(experiment->program, experiment->channels, experiment->costs)) {
     return std::nullopt;
@@ -343,8 +344,8 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
       std::string note =
           fmt::format("{}: {} microbatches are listed, {}", place, length,
                       length < most ? "which repeat up to M" : "of which the first M are taken");
-      // A CSV file contains one list for each stage, and the notes of these lists are equal. Only one of them
-      // is added.
+      // The lists of all stages may come from one CSV file, so their notes may be equal. Equal notes are
+      // added once.
       if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
     }
   }

@@ -34,7 +34,7 @@ struct StagedNetwork {
   Optimizer optimizer = Optimizer::sgd;
 };
 
-/// The form of the program in an experiment.
+/// The form in which prepare() makes the program of an experiment.
 enum class ProgramForm : std::uint8_t {
   // Validated lists with SENDs and RECVs. Backends, checks and stored runs need this form.
   lowered,

@@ -190,7 +190,8 @@ tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, c
   const bool has_flush = task.microbatches > 0;
   result.schedule = has_flush ? "1f1b" : "1f1b-rr";
   result.program.reset();
-  // A list of bucket counts belongs to the stages before planning, so it is removed.
+  // A list with one bucket count for each stage refers to the stages before planning, so it no longer fits
+  // and is removed.
   std::vector<std::int32_t> buckets = result.shape.buckets;
   if (buckets.size() > 1) buckets.clear();
   // With a flush, the next minibatch begins when all stages have updated their weights.

@@ -197,8 +197,8 @@ tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, co
 
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program) {
   PENSTOCK_ASSIGN_OR_RETURN(const ScheduleInForce in_force, schedule_in_force(scenario));
-  // A search changes only cuts, so no program is generated here. The model is cut into the stated number of
-  // stages.
+  // The caller already has a program, and only the cut changes. So no schedule is generated here, and the
+  // number of stages is the one that the scenario states.
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
                             cut_model(scenario.model, scenario.partition, scenario.shape.stages, {}));
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut cut,

@@ -153,7 +153,8 @@ namespace {
 
 std::string_view on_or_off(bool flag) { return flag ? "on" : "off"; }
 
-/// Returns the numbers and names of the devices, such as "64 x h100-sxm" or "16 x h100-sxm + 32 x a100-sxm".
+/// Returns the devices as text: their numbers and names, such as "64 x h100-sxm" or "16 x h100-sxm + 32 x
+/// a100-sxm".
 std::string device_names(const Workload& work) {
   const std::int64_t of_rank = device_count(work.parallel, 1);
   std::string text;

@@ -66,7 +66,7 @@ tl::expected<Program, UserError> lowered_program(Program compute, const Model& m
                                                  const ChannelOptions& channels) {
   const auto program = with_model_edges(std::move(compute), model);
   if (!program) return bad_input(program.error());
-  // An invalid program is a failed check (exit code 1). Wrong edges are bad input (above).
+  // An invalid program is a failed check (exit code 1), unlike wrong edges, which are bad input (above).
   const auto invalid = [](const std::string& reason) {
     return UserError{.kind = ErrorKind::check_failed, .message = reason};
   };

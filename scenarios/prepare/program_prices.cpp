@@ -86,7 +86,7 @@ StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   cost.backward_input_ns = scale.with_overhead(input, overhead);
   cost.backward_weight_ns = scale.with_overhead(backward - input, overhead);
   cost.recompute_ns = scale.with_overhead(scale(cost.recompute_ns), overhead);
-  if (cost.overlapped_pair_ns >= 0) {  // two actions, and each has the overhead
+  if (cost.overlapped_pair_ns >= 0) {  // the pair consists of two actions, and each of them has the overhead
     const Ns first = scale.with_overhead(scale(cost.overlapped_pair_ns), overhead);
     cost.overlapped_pair_ns = scale.with_overhead(first, overhead);
   }
@@ -144,8 +144,8 @@ StageCost part_of_units(std::int64_t all, const StageShare& part) {
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
-  std::int64_t ranks = 1;                 ///< the K of the program, for unit costs
-  ExtraStages extra = ExtraStages::none;  ///< the extra stages of the program, for unit costs
+  std::int64_t ranks = 1;                 ///< number of ranks of the program; used only for unit costs
+  ExtraStages extra = ExtraStages::none;  ///< extra stages of the program; used only for unit costs
 
   UnscaledStages operator()(const UnitCosts& units) const {
     // An output layer or an encoder counts as much as one stage of layers.
@@ -195,7 +195,7 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
   bucket.kept = part(stage.kept, i, n);
   bucket.released_by_input = std::min(part(stage.released_by_input, i, n), bucket.kept);
   bucket.recomputed = part(stage.recomputed, i, n);
-  // The input of a stage goes to its first bucket.
+  // Only the first bucket of a stage reads the stage's input, so the others store none.
   bucket.input = i == 0 ? stage.input : 0;
   bucket.weights = part(stage.weights, i, n);
   bucket.gradients = part(stage.gradients, i, n);
@@ -330,7 +330,7 @@ struct Message {
   Action send;
   Bytes sent = 0;
   Bytes expected = 0;
-  const PerStage<Bytes>* figure = nullptr;  ///< the figure that states `expected`
+  const PerStage<Bytes>* figure = nullptr;  ///< the value in the model file that states `expected`
 };
 
 std::string fault_text(const Message& message, const Program& program) {

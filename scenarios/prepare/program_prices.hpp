@@ -20,7 +20,8 @@ namespace penstock {
 
 /// The properties of the training on which costs depend.
 struct Pricing {
-  Scaling samples;  ///< scales from the microbatch size of the model's figures to the size in force
+  /// The microbatch size for which the model states its times and bytes, and the one that the run uses.
+  Scaling samples;
   BytesPerWeightByte beside;
   std::int32_t pipeline_size = 0;  ///< the stated K; 0 for a program file
 };

@@ -99,7 +99,8 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
   for (const Action& action : list) {
     const std::pair unit(action.stage, action.microbatch);
     if (action.kind == ActionKind::offload) {
-      // The copy may end at once. The activation returns at the latest before the backward pass.
+      // The copy to the host may end at once, and the activation returns at the latest before the backward
+      // pass. It counts as on the host for all of this time.
       offloaded.insert(unit);
       --now.live[index(static_cast<std::int32_t>(std::ranges::find(stages, action.stage) - stages.begin()))];
     }

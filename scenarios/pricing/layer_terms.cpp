@@ -58,8 +58,8 @@ constexpr double kLatentHeadDim = 128;
 /// The bytes that the merge of a ring step's results moves for each value: 0.75 x (2 values of 2 bytes
 /// read, 2 bytes written).
 constexpr double kMergedBytes = 0.75 * 6;
-/// The bytes that the copy of a ring step's half moves for each value: 0.5 x 0.5 x (2 bytes read, 2
-/// written).
+/// The bytes that a ring step copies for each value, on average. A copy takes one half of the values, and
+/// only half of the steps need it. So this is 0.5 x 0.5 x (2 bytes read, 2 written).
 constexpr double kCopiedHalfBytes = 0.5 * 0.5 * 4;
 /// The bytes that joining the gradients of keys and values moves for each value: 0.75 x (2 bytes read, 2
 /// written).

@@ -156,8 +156,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void attach_key(const YAML::Mark& mark, Node key) {
-    // Readers of YAML end a key after 1024 bytes. A key of 200 bytes stays below this even if each byte is
-    // escaped.
+    // Other programs that read YAML accept keys of up to 1024 bytes. A key of 200 bytes stays below this even
+    // if each byte is escaped.
     constexpr std::size_t kLongest = 200;
     if (key.text.size() > kLongest) complain(mark, fmt::format("a key is longer than {} bytes", kLongest));
     const auto [first, is_new] = stack_.back().line_of_key.try_emplace(key.text, key.line);
@@ -337,8 +337,9 @@ void emit_text(YAML::Emitter& out, const std::string& text) {
   out << text;
 }
 
-/// Writes a node. If `is_part` is true, a mapping has one key in each line. This is the style of the whole
-/// document and of its top-level keys.
+/// Writes a node. If `is_part` is true and the node is a mapping, each of its keys gets a line of its own.
+/// Otherwise the mapping is written in braces on one line. The whole document and the mappings of its
+/// top-level keys are written with `is_part`.
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
     case Node::Kind::nothing:
@@ -355,7 +356,7 @@ void emit(YAML::Emitter& out, const Node& node, bool is_part) {
       out << YAML::EndSeq;
       return;
     case Node::Kind::mapping:
-      // The parts and their keys are in separate lines. Deeper mappings are in braces.
+      // The document and its top-level mappings have one key in each line. Deeper mappings are in braces.
       if (!is_part) out << YAML::Flow;
       out << YAML::BeginMap;
       for (const Node::Entry& entry : node.entries) {

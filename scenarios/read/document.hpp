@@ -18,7 +18,7 @@ namespace penstock {
 
 /// The source of a text: a file, or a flag of the command line.
 struct Source {
-  /// The name in messages, such as "runs/a.yaml" or "--set cluster.latency".
+  /// The name of the source in messages, such as "runs/a.yaml" or "--set cluster.latency".
   std::string name;
   /// The directory to which file names in the source are relative.
   std::filesystem::path directory;

@@ -199,7 +199,7 @@ Node made(Node::Kind kind, const std::shared_ptr<const Source>& source) {
   return node;
 }
 
-/// Returns the element `part` of `list`. `path` is the list's name in messages.
+/// Returns the element of `list` with the index in the text `part`. `path` is the list's name in messages.
 tl::expected<Node*, std::string> element(Node& list, const std::string& part, const std::string& path,
                                          const Source& source) {
   const auto index = number_of_text<std::uint64_t>(part);
@@ -211,7 +211,8 @@ tl::expected<Node*, std::string> element(Node& list, const std::string& part, co
   return &list.items[*index];
 }
 
-/// Returns the child `part` of `node`. If the key is missing, it is added.
+/// Returns the value of the key `part` in the mapping `node`, or the element `part` if `node` is a list. A
+/// missing key is added.
 tl::expected<Node*, std::string> child(Node& node, const std::string& part, const std::string& path,
                                        const std::shared_ptr<const Source>& source) {
   if (part.empty())

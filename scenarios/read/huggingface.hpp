@@ -38,7 +38,7 @@ class HuggingFaceConfig {
 
   /// Removes a key, so that it counts as absent. Returns false if the key does not exist.
   bool ignore(std::string_view key);
-  /// Returns all keys, for messages.
+  /// Returns all keys of the configuration, for messages about a missing key.
   std::vector<std::string_view> keys() const;
 
   /// Returns true if the key has a value. Does not mark the key as read.
@@ -48,7 +48,7 @@ class HuggingFaceConfig {
   std::optional<std::int64_t> size(const KeyNames& names, Range range);
   /// Returns the same value as size(), but nothing if the value is 0 or false.
   std::optional<std::int64_t> size_if_any(const KeyNames& names, Range range);
-  /// Returns the size that the first present key of `names` states. If all keys are absent, notes a problem
+  /// Returns the size that the first present key of `names` states. If all keys are absent, records a problem
   /// and returns 1.
   std::int64_t required(const KeyNames& names, Range range);
   std::optional<bool> flag(const KeyNames& names);
@@ -59,7 +59,8 @@ class HuggingFaceConfig {
   /// Returns the list of words under the first present key of `names`, or an empty list if all keys are
   /// absent.
   std::vector<std::string> words(const KeyNames& names);
-  /// Marks keys as read without using them, because they have no effect on this model.
+  /// Marks keys as read, so that they are not reported as unknown. It is for keys without an effect on this
+  /// model.
   void know(const KeyNames& names);
 
   /// Records a part whose cost cannot be computed. `node` is the value of `key`.
@@ -151,19 +152,19 @@ struct HuggingFaceFamily {
   bool expert_bias = false;
   bool shared_gate = false;
   bool learned_positions = false;
-  std::int64_t further_positions = 0;  ///< the number of learned positions that no token can use
+  std::int64_t further_positions = 0;  ///< the number of learned position embeddings that no token can use
   bool embedding_norm = false;
   /// True if `use_sliding_window: true` is needed for windows: without it, no layer has a window.
   bool windows_by_switch = false;
   /// The interval n of layers with full attention: in every n-th layer, attention covers all tokens. If it
   /// is 0 and the model has a window, every layer has the window.
   std::int64_t full_every = 0;
-  /// The interval n of layers with attention in a model with a recurrence: every n-th layer has attention.
-  /// If it is 0, lists in the configuration must say which layers have it.
+  /// The interval n of layers with attention in a model with recurrent layers: every n-th layer has
+  /// attention. If it is 0, lists in the configuration must say which layers have it.
   std::int64_t attention_every = 0;
   /// True if every layer has attention and the recurrence side by side.
   bool recurrence_beside = false;
-  /// True if a layer has only one part: attention, the recurrence, or a feed-forward part.
+  /// True if a layer has only one part: attention, a recurrence (such as Mamba), or a feed-forward part.
   bool one_part_layers = false;
   /// True if a model without routed experts uses the shared experts as its feed-forward part.
   bool shared_when_dense = false;

@@ -34,8 +34,8 @@ constexpr Range kIndex{.least = 0, .most = 1 << 16};
 /// The keys by which the model families say which layers have experts. A key that the configuration does not
 /// have makes no layer dense and no layer sparse.
 struct ExpertLayers {
-  std::int64_t first = 0;              ///< the layers before it are dense
-  std::optional<std::int64_t> last;    ///< the layers after it are dense
+  std::int64_t first = 0;              ///< number of layers at the beginning that are dense
+  std::optional<std::int64_t> last;    ///< index of the last layer that may have experts
   std::int64_t every = 1;              ///< DeepSeek: layers 0, n, 2n, ... have experts
   std::int64_t step = 1;               ///< Qwen, Llama and Ernie: layers n - 1, 2n - 1, ... have experts
   std::vector<std::int64_t> dense;     ///< the layers that are dense
@@ -195,8 +195,8 @@ std::vector<LayerKind> layers_by_type(const LayerReading& reading, const LayerTy
   return kinds;
 }
 
-/// Returns, for each layer of a model with a recurrence, whether it has attention. Returns an empty list if
-/// no key says so. Kimi counts layers from 1, and other models from 0.
+/// Returns, for each layer of a model with recurrent layers (such as Mamba), whether it has attention.
+/// Returns an empty list if no key says so. Kimi counts layers from 1, and other models from 0.
 std::vector<bool> attention_switches(const LayerReading& reading) {
   HuggingFaceConfig& config = reading.config;
   const std::size_t layers = reading.count();
@@ -289,7 +289,8 @@ std::vector<std::int64_t> windows_of(const LayerReading& reading) {
 /// later.
 std::vector<LayerKind> mixers_of(const LayerReading& reading) {
   const LayerTypes listed = layer_types_of(reading.config);
-  // These functions also run if a list decides, so that their keys count as read.
+  // These functions read keys that are not needed if a list decides. They run anyway, so that the keys are
+  // not reported as unknown.
   const std::vector<std::int64_t> windows = windows_of(reading);
   const std::vector<bool> attends = attention_switches(reading);
   if (!listed.types.empty()) return layers_by_type(reading, listed);

@@ -175,7 +175,7 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
   const bool has_router_bias =
       config.flag({"moe_router_enable_expert_bias", "use_routing_bias", "moe_use_aux_free"}).value_or(false);
   if (!count) return std::nullopt;
-  // A model with experts needs these keys, so required() notes a problem for each missing one.
+  // A model with experts needs these keys, so required() records a problem for each missing one.
   if (!per_token) config.required({"num_experts_per_tok", "experts_per_token"}, kModelCount);
   if (!own_width && !width) config.required({"moe_intermediate_size", "intermediate_size"}, kModelSize);
   Experts experts{.count = *count,
@@ -326,8 +326,9 @@ void note_structures(Reading& reading) {
   }
 }
 
-/// Removes the recurrence if no layer has it. If no key lists the layers with the recurrence either, they
-/// are unknown. The recurrence is then recorded as a structure whose cost cannot be computed.
+/// Removes the recurrence (such as Mamba) from the model if no layer has it. If no key lists the layers with
+/// the recurrence either, they are unknown. The recurrence is then recorded as a structure whose cost cannot
+/// be computed.
 void note_unused_recurrence(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
@@ -341,7 +342,7 @@ void note_unused_recurrence(Reading& reading) {
 }
 
 /// Reads the kind of each layer. Removes the experts, the indexer and the recurrence if no layer has them.
-/// Notes a problem if a dense layer exists and no key states its width.
+/// Records a problem if a dense layer exists and no key states its width.
 void read_layers(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;

@@ -44,7 +44,8 @@ namespace penstock {
 
 namespace {
 
-/// The parts of a scenario's document. A part that is absent has its default.
+/// The top-level keys of a scenario, such as `model` and `cluster`, as they were read. An absent key has its
+/// default.
 struct Parts {
   ModelPart model;
   ClusterSpec cluster;
@@ -56,10 +57,10 @@ struct Parts {
   TrainingPart training;
 };
 
-/// Reads one part of the scenario if it is present. It is read even if other parts have errors.
+/// Reads one top-level key of the scenario if it is present, even if other keys have errors.
 template <typename Read>
 auto read_part(const MappingReader& reader, std::string_view key, Problem& problem, Read read) {
-  // Each part has its own problems, so that an error in one part does not hide an error in another.
+  // Each key has its own problems, so that an error in one of them does not hide an error in another.
   const Node* node = reader.find(key);
   Problem own;
   auto part = node == nullptr ? decltype(read(*node, own)){} : read(*node, own);
@@ -125,8 +126,8 @@ tl::expected<Node, std::string> scenario_document(std::string_view text,
 Parts read_parts(const Node& document, Problem& problem) {
   const MappingReader reader(document, "", kPartKeys, problem);
   Parts parts;
-  // An unknown key is probably the misspelled name of a part. A second error about the missing part would not
-  // help.
+  // An unknown key is probably a misspelled one, such as `modle`. A second error about the missing key would
+  // not help.
   if (problem.found()) return parts;
   // The cluster is read first, because a transformer's times depend on the rate of its devices.
   parts.cluster = read_part(reader, "cluster", problem, read_cluster);
@@ -251,7 +252,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
 }
 
 /// Sets the number and the tokens of slices in models whose costs depend on them: models on named devices,
-/// and chunks of a prompt. Notes a problem if the scenario states tokens of slices for another model.
+/// and chunks of a prompt. Records a problem if the scenario states tokens of slices for another model.
 void cut_into_slices(Parts& parts, const Node& document, Problem& problem) {
   auto* on_devices = std::get_if<DeviceModel>(&parts.model.model);
   const std::optional<ChunkModel>& chunks = parts.model.chunks;

@@ -332,7 +332,8 @@ std::vector<std::int64_t> read_sequences(const Node& node, std::string_view path
 std::vector<std::string_view> library_configs() {
   std::vector<std::string_view> names;
   for (const LibraryText& text : library_texts()) {
-    // Other texts of the library are YAML and CSV.
+    // The library also has YAML and CSV texts. Only the configurations are JSON objects, which begin with a
+    // brace.
     if (text.text.starts_with('{')) names.push_back(text.name);
   }
   return names;

@@ -65,7 +65,7 @@ struct ArchitectureRequest {
 /// flag.
 tl::expected<ArchitecturePart, std::string> load_architecture(const ArchitectureRequest& request);
 
-/// Notes a problem at `node` if the model has more than 2^58 parameters.
+/// Records a problem at `node` if the model has more than 2^58 parameters.
 void refuse_too_large(const Architecture& model, const Node& node, std::string_view path, Problem& problem);
 
 /// Returns true for a GPT-2 of any size. transformer.hpp can compute the costs of such a model.

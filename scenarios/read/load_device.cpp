@@ -300,7 +300,8 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.memory_bytes_per_second = finite_bandwidth(reader, "memory_bandwidth", type.memory_bytes_per_second);
   type.nvlink_bytes_per_second = finite_bandwidth(reader, "nvlink", type.nvlink_bytes_per_second);
   type.network_bytes_per_second = finite_bandwidth(reader, "network", type.network_bytes_per_second);
-  // A stated latency applies to messages and to the steps of rings.
+  // The device type has one latency for messages and one for the steps of rings. A stated latency replaces
+  // both.
   if (const auto latency = reader.duration("latency"))
     type.link_latency_ns = type.nvlink_step_ns = type.network_step_ns = *latency;
   if (reader.has("memory")) {
@@ -317,7 +318,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.devices_per_node =
       static_cast<std::int32_t>(reader.integer("devices_per_node").value_or(type.devices_per_node));
   type.sustained = number(reader, "sustained", type.sustained, kMostFactor);
-  // A stated factor applies to all precisions.
+  // The device type has a factor for each precision. A stated factor replaces all of them.
   if (reader.has("sustained")) type.sustained_fp8 = type.sustained_fp4 = type.sustained;
   type.collectives = number(reader, "collectives", type.collectives, kMostFactor);
   type.step_fraction = number(reader, "step_fraction", type.step_fraction, 1);
@@ -407,7 +408,7 @@ constexpr std::array kGroupedKeys = {
 constexpr std::span<const Key> kGroupKeys =
     std::span(kDeviceClusterKeys).first<kDeviceClusterKeys.size() - 2>();
 
-/// Reads one kind of device and the number of its servers. Returns nothing if it notes a problem.
+/// Reads one kind of device and the number of its servers. Returns nothing if it records a problem.
 std::optional<DeviceCluster> read_named_devices(const MappingReader& reader, Problem& problem) {
   const auto name = reader.word("device");
   if (!name) reader.complain("device", "expected the name of an accelerator, such as h100-sxm, got nothing");
@@ -583,7 +584,7 @@ constexpr std::string_view kOfDevicesAlone =
     "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
     "h100-sxm";
 
-/// Notes a problem if `parallel:` states keys that need named devices and the model has none. Two cases are
+/// Records a problem if `parallel:` states keys that need named devices and the model has none. Two cases are
 /// allowed without them: degrees of a model with fitted costs, and `gather` of a generated program.
 void check_parallel_without_devices(const Node& parallel, const ModelPart& model,
                                     const SchedulePart& schedule, Problem& problem) {
@@ -601,7 +602,7 @@ void check_parallel_without_devices(const Node& parallel, const ModelPart& model
   }
 }
 
-/// Notes a problem for each stated key that is allowed only if the model is on named devices.
+/// Records a problem for each stated key that is allowed only if the model is on named devices.
 void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
                             const TrainingPart& training, Problem& problem) {
   if (const Node* parallel = document.find("parallel"); parallel != nullptr)
@@ -624,7 +625,7 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(training.step_overhead_ns.has_value(), "training", "step_overhead");
 }
 
-/// Checks a model on named devices. Notes a problem for each missing key and for each key that is not
+/// Checks a model on named devices. Records a problem for each missing key and for each key that is not
 /// allowed.
 void check_parts(const Node& document, const ModelPart& model, const TrainingPart& training,
                  Problem& problem) {

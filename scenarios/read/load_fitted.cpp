@@ -56,7 +56,7 @@ constexpr Range kVocabulary{.least = 1, .most = 1 << 28};
 constexpr Ns kLongest = 3'600'000'000'000;
 constexpr Ns kLongestOfMillion = 10'000'000;
 
-/// Returns a required duration of at most `most`. If it is wrong, notes a problem.
+/// Returns a required duration of at most `most`. If it is wrong, records a problem.
 Ns needed_duration(const MappingReader& reader, Word key, Ns most) {
   if (!reader.has(key)) reader.complain(key, "expected a duration such as 3.2 ms, got nothing");
   const Ns value = reader.duration(key).value_or(0);
@@ -111,7 +111,7 @@ void read_layer_costs(const Node& node, std::size_t index, IterationCosts& costs
     layer.complain("hidden", fmt::format("the costs of layers of {} are given twice", to_text(kind)));
 }
 
-/// Returns the entries of a required list. If it is missing or empty, notes a problem and returns an empty
+/// Returns the entries of a required list. If it is missing or empty, records a problem and returns an empty
 /// list.
 const std::vector<Node>& needed_list(const MappingReader& reader, Word key) {
   static const std::vector<Node> none;

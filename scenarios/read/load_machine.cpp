@@ -201,7 +201,7 @@ std::string note_of(const Machine& machine, std::string_view file, std::string_v
 
 // --- ASTRA-sim -------------------------------------------------------------------------------------------
 
-/// One dimension of a network of ASTRA-sim.
+/// One dimension of a network of ASTRA-sim: its shape, its number of devices, its bandwidth and its latency.
 struct Dimension {
   std::string shape;
   std::int64_t size = 1;
@@ -265,7 +265,7 @@ tl::expected<std::vector<Dimension>, std::string> dimensions_of(const Node& docu
     }
     if (!((*bandwidths)[i] > 0))
       return tl::unexpected(std::string("bandwidth: expected numbers above 0, got 0"));
-    // A GB of ASTRA-sim is 2^30 bytes.
+    // ASTRA-sim states bandwidths in GB/s, and its GB is 2^30 bytes.
     constexpr double kGibibyte = 1024.0 * 1024 * 1024;
     dimensions[i].size = static_cast<std::int64_t>(size);
     dimensions[i].bytes_per_second = (*bandwidths)[i] * kGibibyte;
@@ -339,7 +339,7 @@ tl::expected<Cluster, std::string> astra_cluster(const std::string& file, const 
   return cluster_of(*dimensions, device);
 }
 
-/// Notes a problem for each key about servers. They are not allowed with a network file of ASTRA-sim, which
+/// Records a problem for each key about servers. They are not allowed with a network file of ASTRA-sim, which
 /// describes the whole network.
 void refuse_keys_of_servers(const MappingReader& reader) {
   for (const std::string_view key : {"nodes", "nvlink", "pcie", "sockets", "network", "latency"}) {

@@ -324,7 +324,7 @@ LayerGraph read_layers(const Node& node, Problem& problem) {
   return graph;
 }
 
-/// Reads a profile. If the file cannot be read, notes a problem and returns no layers.
+/// Reads a profile. If the file cannot be read, records a problem and returns no layers.
 LayerGraph read_profile(const Node& node, Problem& problem) {
   if (node.kind != Node::Kind::scalar) {
     problem.note(node, "model.profile", "expected the name of a file, got " + describe(node));
@@ -385,8 +385,8 @@ NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& 
 
 bool is_transformer(std::string_view form) { return form == "transformer" || form == "huggingface"; }
 
-/// Notes a problem for each key that does not belong to the model's form (the key that states the model, such
-/// as `layers`). If `form` is absent, the model consists only of a network.
+/// Records a problem for each key that does not belong to the model's form (the key that states the model,
+/// such as `layers`). If `form` is absent, the model consists only of a network.
 void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::string_view> form) {
   if (!form && model.has("batch")) {
     model.complain("batch",

@@ -341,7 +341,7 @@ SearchEffort read_effort(const MappingReader& reader) {
   const auto budget = reader.duration("budget");
   if (seed) effort.seed = static_cast<std::uint64_t>(*seed);
   if (budget) effort = with_budget(effort, static_cast<double>(*budget) * 1e-9);
-  // A stated number of passes is set last, because a budget also sets this number.
+  // A budget also sets the number of passes. So a stated number is set after it.
   if (passes) effort.passes = *passes;
   return effort;
 }
@@ -375,7 +375,7 @@ std::vector<double> read_offload(const MappingReader& reader) {
   return is_none ? std::vector<double>{} : shares;
 }
 
-/// Returns the name of the schedule, or an empty text if it is absent. Notes a problem if the name is
+/// Returns the name of the schedule, or an empty text if it is absent. Records a problem if the name is
 /// unknown.
 std::string read_name(const MappingReader& reader) {
   const auto name = reader.word("name");
@@ -419,7 +419,7 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
     return std::nullopt;
   }
   const bool is_csv = is_standard_input ? !text->starts_with(kProgramHeader) : names_csv;
-  // A .csv may need corrections before it is a program. The notes list them.
+  // A PyTorch .csv file may need corrections before it is a valid program. The notes list them.
   auto imported = is_csv
                       ? import_pytorch_csv(*text, file.name, dialect.value_or(CsvDialect::torch_2_6), passes)
                       : parse_program(*text, file.name).map([](Program program) {
@@ -499,7 +499,7 @@ std::optional<SliceSizes> read_slice_tokens(const MappingReader& reader) {
                     .tokens = {tokens.begin(), tokens.end()}};
 }
 
-/// Notes a problem if `channel` is a mapping. The fields of channels stand beside it.
+/// Records a problem if `channel` is a mapping. The fields of channels stand beside it.
 void refuse_mapped_channel(const MappingReader& reader) {
   const Node* channel = reader.find("channel");
   if (channel == nullptr || channel->kind != Node::Kind::mapping) return;

@@ -156,7 +156,7 @@ struct PeakRates {
 };
 
 /// Returns the peak rate of each device, or a list of one element if all devices are alike. If the cluster
-/// does not state a rate, notes a problem.
+/// does not state a rate, records a problem.
 std::vector<double> peaks_of(const ClusterSpec& cluster, const Form& form) {
   std::vector<double> rates = std::visit(PeakRates{}, cluster.shape);
   const auto unknown = std::ranges::find(rates, 0.0);
@@ -208,7 +208,7 @@ TransformerShape with_layout(TransformerShape shape, const MappingReader& reader
   return shape;
 }
 
-/// Notes a problem for each size that is not divisible as the keys require.
+/// Records a problem for each size that is not divisible as the keys require.
 void check_divisions(const TransformerShape& shape, const Form& form) {
   const auto check = [&](std::string_view key, std::int64_t divisor, std::string_view what,
                          std::int64_t size) {
@@ -239,7 +239,7 @@ TransformerShape sizes_of(const MappingReader& reader) {
 
 // --- Hugging Face ---------------------------------------------------------------------------------------
 
-/// Returns the sizes of a model that is a plain GPT. Notes a problem and returns nothing for any other
+/// Returns the sizes of a model that is a plain GPT. Records a problem and returns nothing for any other
 /// model, because the formulas do not cover it.
 std::optional<TransformerShape> plain_shape(const ArchitecturePart& part, const MappingReader& model) {
   const Architecture& gpt = part.architecture;
@@ -279,8 +279,8 @@ std::vector<std::string> notes_of(const TransformerShape& shape, const Transform
   return notes;
 }
 
-/// Returns the layers with their costs. If the shape, its keys or the cluster have an error, notes a problem
-/// and returns no layers.
+/// Returns the layers with their costs. If the shape, its keys or the cluster have an error, records a
+/// problem and returns no layers.
 TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const Form& form) {
   shape = with_layout(shape, form.keys);
   // Sizes that could not be read are 1, so the check would give wrong messages.

@@ -48,7 +48,7 @@ bool has_child(const Tree& element, std::string_view name) {
   return std::ranges::any_of(element, [&](const auto& child) { return child.first == name; });
 }
 
-/// The kinds of a <pci> element.
+/// The kind of device that a <pci> element describes.
 enum class PciKind : std::uint8_t { gpu, nic, bridge, other, unknown };
 
 PciKind kind_of(const Tree& pci) {
@@ -243,7 +243,8 @@ class XmlReader {
         if (!other) {
           counts.to_switches[gpu] += count;
         } else if (*other != gpu) {
-          // Both ends state the link.
+          // The file states a link between two GPUs at both of them, and the numbers may differ. The larger
+          // one counts.
           counts.between[gpu][*other] = counts.between[*other][gpu] =
               std::max(counts.between[gpu][*other], count);
         } else {

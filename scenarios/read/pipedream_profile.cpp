@@ -154,7 +154,7 @@ Checked add_edge(Nodes& nodes, std::string_view file, const WrittenEdge& edge) {
   }
   const Id from = id_of(names[0]);
   const Id to = id_of(names[1]);
-  // The file may state an edge twice. In these sets it is one edge.
+  // The file may state an edge twice. `readers` and `inputs` are sets, so it then counts once.
   nodes[from].readers.insert(to);
   nodes[to].inputs.insert(from);
   return {};

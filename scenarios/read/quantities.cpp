@@ -177,7 +177,7 @@ tl::expected<std::int64_t, std::string> parse_whole(std::string_view text, const
                                                     std::span<const Unit> units) {
   const auto quantity = take_quantity(text, kind);
   if (!quantity) return tl::unexpected(quantity.error());
-  // Zero needs no unit.
+  // A quantity of 0 is the same in every unit, so it needs none.
   if (quantity->unit.empty() && quantity->mantissa == 0) return 0;
   for (const Unit& unit : units) {
     if (unit.name != quantity->unit) continue;

@@ -52,7 +52,7 @@ enum class TextForm : std::uint8_t {
   python,
 };
 
-/// Returns the language of a text.
+/// Returns the language of a text, judged by its first statement.
 TextForm text_form(std::string_view text);
 
 /// Returns a sentence about a text that is TOML, a shell script or Python. Returns an empty text for all

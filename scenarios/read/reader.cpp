@@ -134,7 +134,7 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
         fmt::format("unknown key, as are all {} here; expected {}", node.entries.size(), listed(names)));
     return;
   }
-  // If the node is not a mapping, it has no entries, and the only error is the error above.
+  // A node that is not a mapping has no entries, so the loop records nothing more.
   for (const Node::Entry& entry : node.entries) {
     if (!is_known(entry))
       problem.note(entry.key, path_of(entry.key.text), unknown_key(entry.key.text, names));

@@ -37,13 +37,13 @@ enum class KeyKind : std::uint8_t {
   integer,    // a whole number in `range`
   count,      // a whole number in `range`, or "unlimited"
   flag,       // true or false
-  word,       // one of `words`
+  word,       // one of Key::words
   name,       // a text that the user chooses
   names,      // a list of names
   file,       // the name of a file
   mapping,    // a mapping with its own keys
   mappings,   // a list of mappings with their own keys
-  other,      // the form that the text `form` describes
+  other,      // any other form, which Key::form describes
 };
 
 /// The number of values that a scenario key takes, for example one for each stage.
@@ -62,11 +62,12 @@ struct Key {
   std::string_view meaning{};  ///< the meaning of the key, in one sentence
   /// The default value in words, for documentation. "required" means that the key has no default.
   std::string_view usual{};
-  Range range{.least = 1};                    ///< for the kinds integer, count and factor
-  std::span<const std::string_view> words{};  ///< for the kind word
+  Range range{.least = 1};  ///< if `kind` is KeyKind::integer, count or factor: the allowed values
+  std::span<const std::string_view> words{};  ///< if `kind` is KeyKind::word: the allowed words
   KeyValues values = KeyValues::one;
-  std::string_view form{};    ///< for the kind other, the form of the value in the documentation
-  std::string_view schema{};  ///< for the kind other, the JSON Schema of the value
+  std::string_view
+      form{};  ///< if `kind` is KeyKind::other: the form of the value, in words, for the documentation
+  std::string_view schema{};  ///< if `kind` is KeyKind::other: the JSON Schema of the value
 };
 
 /// The keys of one mapping in a scenario. If the mapping has several forms, each form has its own group.
@@ -128,9 +129,9 @@ class Problem {
 /// or its value is wrong.
 class MappingReader {
  public:
-  /// Notes a problem if `node` is not a mapping or has a key that is not in `keys`. The message suggests the
-  /// most similar key and lists all keys. If several keys are unknown and none is known, only the first is
-  /// reported, because the file probably is not a scenario. `node`, `keys` and `problem` must outlive the
+  /// Records a problem if `node` is not a mapping or has a key that is not in `keys`. The message suggests
+  /// the most similar key and lists all keys. If several keys are unknown and none is known, only the first
+  /// is reported, because the file probably is not a scenario. `node`, `keys` and `problem` must outlive the
   /// reader.
   MappingReader(const Node& node, std::string path, std::span<const Key> keys, Problem& problem);
 

@@ -246,7 +246,7 @@ ClusterSpec built_once(ClusterSpec spec) {
 }
 
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks) {
-  // A cluster may have more devices than ranks. The remaining devices are idle.
+  // It is no error if a cluster has more devices than ranks. The remaining devices are idle.
   auto cluster = spec.built ? *spec.built : std::visit(Build{ranks}, spec.shape);
   if (cluster && cluster->device_count() < ranks) {
     return tl::unexpected(

@@ -115,7 +115,8 @@ struct ClusterSpec {
   std::optional<DeviceCluster> named{};
   /// The groups of devices in the order of the ranks, if the scenario lists groups. The first is `named`.
   std::vector<DeviceCluster> groups{};
-  GroupOrder group_order = GroupOrder::stated;  ///< the order of `groups` against the scenario's list
+  /// The order of `groups`, compared with the order in which the scenario lists them.
+  GroupOrder group_order = GroupOrder::stated;
   /// The number of real devices that one device of `shape` represents. These devices share each layer.
   std::int32_t devices_per_rank = 1;
   /// The facts that were read from the file of another tool, and the assumptions that were made.

@@ -169,8 +169,8 @@ struct ClusterText {
     }
     const std::vector<Link> links = cluster.links();
     const std::vector<std::string> names = node_names(cluster, links);
-    // A link's name must contain one '>', between the names of its two ends. Names of devices that contain
-    // '>' make the ends ambiguous.
+    // A link's name must contain one '>', between the names of its two ends. A '>' in the name of a device
+    // would make the ends ambiguous.
     const bool has_marks =
         std::ranges::any_of(links, [](const Link& link) { return std::ranges::count(link.name, '>') != 1; });
     if (has_marks || std::set<std::string>(names.begin(), names.end()).size() != names.size()) {

@@ -30,7 +30,7 @@
 
 namespace penstock {
 
-/// The content of the part `model:`. load_model.cpp reads it.
+/// The content of the scenario's key `model`. load_model.cpp reads it.
 struct ModelPart {
   Model model;
   std::optional<NetworkSpec> network{};
@@ -46,11 +46,11 @@ ChunkModel read_chunks(const Node& node, Problem& problem);
 /// Returns the keys of `model.chunks`.
 KeyGroup chunk_keys();
 
-/// Reads the part `model:`. The peak rate of a transformer's devices comes from `cluster`.
+/// Reads the scenario's key `model`. The peak rate of a transformer's devices comes from `cluster`.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// Each of the seven functions below returns the keys of one part of a scenario. It is defined in the file
-/// that reads the part.
+/// Each of the seven functions below returns the keys of one mapping of a scenario, such as `model`. It is
+/// defined in the file that reads this mapping.
 std::vector<KeyGroup> model_keys();
 std::vector<KeyGroup> cluster_keys();
 std::vector<KeyGroup> device_cluster_keys();
@@ -89,18 +89,18 @@ inline constexpr Key kHostLinkKey{
 /// Reads `host` of the mapping `cluster`, if it is there.
 HostLink read_host_link(const Node& cluster, Problem& problem);
 
-/// The part `parallel:`, read by load_device.cpp.
+/// The content of the scenario's key `parallel`. load_device.cpp reads it.
 struct ParallelPart {
   Parallel degrees;  ///< `data` is 1 if it is not stated
   std::optional<std::int32_t> data{};
   std::optional<bool> distributed_optimizer{};
   std::optional<Gather> gather{};
   bool states_order = false;
-  std::string place;  ///< the place of the part, for messages; empty if it is absent
+  std::string place;  ///< the place of `parallel` in the file, for messages; empty if it is absent
 };
 ParallelPart read_parallel(const Node& node, Problem& problem);
 
-/// The part `schedule:`, read by load_schedule.cpp.
+/// The content of the scenario's key `schedule`. load_schedule.cpp reads it.
 struct SchedulePart {
   std::string name;  ///< empty if none is given
   std::optional<std::int32_t> stages;
@@ -119,10 +119,11 @@ SchedulePart read_schedule(const Node& node, Problem& problem);
 /// stand beside `program` stay, and so do keys of --set.
 void remove_replaced_keys(Node& schedule);
 
-/// Reads the part `partition:`. Its cuts may be names of layers of `model`. Defined in load_training.cpp.
+/// Reads the scenario's key `partition`. Its cuts may be names of layers of `model`. Defined in
+/// load_training.cpp.
 Partition read_partition(const Node& node, const Model& model, Problem& problem);
 
-/// The part `training:`, read by load_training.cpp.
+/// The content of the scenario's key `training`. load_training.cpp reads it.
 struct TrainingPart {
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
@@ -132,7 +133,8 @@ struct TrainingPart {
   std::optional<bool> clones_versions{};
   std::optional<GemmPrecision> device_precision{};  ///< one of bf16, fp8 and fp4
   std::optional<LayerRecompute> recompute{};
-  RecomputedLayers recomputed_layers{};  ///< the layers of LayerRecompute::full
+  RecomputedLayers
+      recomputed_layers{};  ///< the layers that recompute everything, if only some do (LayerRecompute::full)
   /// The number of tokens of a sample for each microbatch. Empty if the scenario does not state it for each
   /// microbatch.
   std::vector<std::int64_t> sequences{};
@@ -140,16 +142,16 @@ struct TrainingPart {
   std::optional<bool> deferred_head{};  ///< true to compute the head's weight gradient at the end of the step
   std::optional<double> expert_factor{};  ///< the time of experts' layers over the time of their kernels
   std::optional<Ns> expert_layer_ns{};    ///< the time of a layer of experts beyond the known terms
-  std::optional<Ns> host_layer_ns{};      ///< least time on the host in which a layer's forward and backward
-                                          ///< passes are launched
+  /// Least time on the host in which a layer's forward and backward passes are launched.
+  std::optional<Ns> host_layer_ns{};
   std::optional<Framework> framework{};
   std::optional<Ns> action_overhead_ns{};  ///< the time of each F, B, I and W beside its kernels
-  std::optional<Ns> step_overhead_ns{};    ///< the time of each step beside all known parts
+  std::optional<Ns> step_overhead_ns{};    ///< the time of each training step that no other cost covers
   std::optional<FailureRates> failures{};
 };
 TrainingPart read_training(const Node& node, Problem& problem);
 
-/// The parts of a scenario from which a model on named devices is made.
+/// The values of those top-level keys of a scenario from which a model on named devices is made.
 struct DeviceModelParts {
   const ModelPart& model;
   const ClusterSpec& cluster;
@@ -236,7 +238,8 @@ consteval auto field(Key key) {
   const auto read = [](const MappingReader& reader, const Key& row, Target& target) {
     auto& member = (target.*....*members);
     if constexpr (std::same_as<Stored, std::optional<std::int64_t>>) {
-      // The word "unlimited" is a stated value. It sets the member to "no value".
+      // The value "unlimited" is stored as an absent limit. An absent key must not change the member, so
+      // has() is asked first.
       if (row.kind == KeyKind::limit && reader.has(row.name)) {
         member = reader.limit(row.name);
         return;

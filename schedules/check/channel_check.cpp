@@ -36,7 +36,8 @@
 namespace penstock {
 namespace {
 
-/// The waits between positions after a walk has stalled. Positions after a rank's cursor wait for the cursor.
+/// The waits between actions after a walk has stalled. An action is named by its position in the flat
+/// program. Actions after a rank's cursor wait for the action at the cursor.
 ///
 ///   rank 0   0F0 0SEND_F0 0RECV_B0 [0B0] 0F1 0SEND_F1          [ ] the cursor
 ///   rank 1   1RECV_F0 1F0 1RECV_F1 [1F1] 1B0 1SEND_B0
@@ -67,7 +68,7 @@ class WaitGraph {
     }
   }
 
-  /// Returns the positions that `position` waits for.
+  /// Returns the positions of the actions for which the action at `position` waits.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const std::int32_t rank = flat_.rank_of(position);
     const std::int32_t cursor = stalled_.cursor[index(rank)];
@@ -110,7 +111,8 @@ class WaitGraph {
     }
   }
 
-  /// Returns the positions that a reached position itself waits for.
+  /// Returns the positions of the actions for which the action at `position` itself waits. Requires that the
+  /// rank has reached it.
   std::vector<std::int32_t> own_waits(std::int32_t rank, std::int32_t position) const {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -154,7 +156,8 @@ class WaitGraph {
     return message.from_rank == rank ? message.first : message.recv;
   }
 
-  /// Returns the positions that must end before the transfer at `position` is first in its queue on `rank`.
+  /// Returns the positions of the actions that must end before the transfer at `position` is first in its
+  /// queue on `rank`.
   std::vector<std::int32_t> own_end_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];
@@ -171,8 +174,9 @@ class WaitGraph {
     return waits;
   }
 
-  /// Returns the positions that this end of the transfer waits for. If there are none, returns the other end
-  /// of the transfer.
+  /// Returns the positions of the actions for which one end of a transfer (its SEND or its RECV on `rank`)
+  /// waits. If nothing in the rank's own queue delays this end, it waits for the other end of the transfer.
+  /// The result is then the position of that end.
   std::vector<std::int32_t> transfer_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits = own_end_waits(rank, position);
     if (!waits.empty()) return waits;
@@ -213,8 +217,8 @@ class WaitGraph {
   /// For each message that waits in a queue, the messages directly before it in this queue that could not
   /// start. The key is the rank of the queue and the number of the waiting message.
   std::multimap<std::pair<std::int32_t, std::int32_t>, std::int32_t> before_;
-  /// For each message that waits for a place in a full queue, the positions of the compute actions that free
-  /// such a place. The key is the number of the message.
+  /// The compute actions that free a place in a full queue, as positions. The key is the number of a message
+  /// that waits for such a place.
   std::multimap<std::int32_t, std::int32_t> holders_;
 };
 
@@ -312,7 +316,8 @@ namespace {
 
 using WaitPath = std::vector<std::int32_t>;
 
-constexpr std::size_t kEnoughStarts = 4096;  // the largest number of positions from which the search starts
+// The largest number of stalled actions from which the search for a shortest cycle starts.
+constexpr std::size_t kEnoughStarts = 4096;
 
 /// Returns the cycle that is found by always following the first wait of a position. Every waiting position
 /// waits for another one. So the path must reach an earlier position again. Returns an empty path if a

@@ -52,8 +52,9 @@ struct RankScan {
   std::int32_t last_collective = kNone;
   // Last copy to the host, and last copy back; if the link is half duplex, only the first entry is used.
   std::array<std::int32_t, 2> last_copy{kNone, kNone};
-  std::int32_t head = kNone;    // the last group of compute actions
-  std::int32_t newest = kNone;  // this group, or a barrier, a WAIT or a group of transfers after it
+  std::int32_t head = kNone;  // position of the last group of compute actions
+  // Position of this group, or of a barrier, a WAIT or a group of transfers after it.
+  std::int32_t newest = kNone;
   // The group of transfers that is open, and its last transfer so far. kNone if no group is open.
   std::int32_t open_group = kNone;
   std::int32_t last_grouped = kNone;
@@ -71,7 +72,7 @@ struct CollectiveScan {
 /// the RECVs and the producer.
 struct StageFlow {
   std::int32_t recvs = kNone;     // RECVs that no action waits for yet, a list linked by next_wait
-  std::int32_t producer = kNone;  // the position that produces the message
+  std::int32_t producer = kNone;  // position of the action that produces the message
 };
 
 /// The end of a FIFO queue of the rank that is read now. An eager message does not wait in the queue, and it
@@ -86,10 +87,10 @@ struct FifoTail {
   bool last_sends = false;         // true if this rank sends `last`
 };
 
-/// Features that only some programs have.
+/// Features that only some programs have. They are found before the lists are flattened.
 struct ListFacts {
-  bool groups = false;  // a list states a group of transfers
-  bool waits = false;   // a list has a WAIT
+  bool groups = false;  // true if some list states a group of transfers
+  bool waits = false;   // true if some list has a WAIT
 };
 
 /// Reads all lists once. Returns whether any list states a group of transfers, and whether any list has a
@@ -148,7 +149,7 @@ class Flattener {
     flat_.ops.reserve(total);
     flat_.message.assign(total, kNone);
     flat_.next_wait.assign(total, kNone);
-    flat_.messages.reserve(total / 2);  // each message has at least two positions
+    flat_.messages.reserve(total / 2);  // each message has at least two actions
     consumer_.assign(channels_.capacity > 0 ? total : 0, kNone);
     const bool late = program_.recompute == RecomputeTiming::late;
     if (channels_.capacity > 0 && late) backward_.assign(index(program_.stage_count()) * numbers_, kNone);
@@ -174,7 +175,7 @@ class Flattener {
     flat_.rank_begin.push_back(flat_.position_count());
     for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
       if (iteration > 0 && program_.barrier) {
-        // A barrier has no action. The empty entry keeps the vectors equally long.
+        // A barrier has no action, but an empty entry keeps the vectors equally long.
         flat_.actions.emplace_back();
         scan.newest = push(FlatOp::barrier);
         join_collective(scan.newest, barriers_, scan.barriers_seen++);
@@ -285,7 +286,8 @@ class Flattener {
   /// Creates a message and returns its number. Either end may come first in the lists, so the function sets
   /// only the fields that do not depend on the end.
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
-    // Microbatch numbers continue over iterations, but the placement knows only the numbers of one iteration.
+    // Microbatch numbers continue from one iteration to the next, but the placement knows only the numbers of
+    // one iteration.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
     const Bytes bytes = bytes_of(action, 2 * edge + static_cast<std::size_t>(what.flow));
     return new_message({.from_rank = program_.placement.rank_of(what.from, unit),
@@ -335,8 +337,8 @@ class Flattener {
   }
 
   /// Returns the RECV whose message `receive` gets. It is `receive` itself unless messages cross. The list of
-  /// crossed messages uses the microbatch numbers of one iteration. The numbers of actions continue over
-  /// iterations.
+  /// crossed messages uses the microbatch numbers of one iteration. The numbers of actions continue from one
+  /// iteration to the next.
   Action met_by(const Action& receive) const {
     StageMessage own = message_of(receive);
     const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;
@@ -512,7 +514,7 @@ class Flattener {
       (tail.last_sends ? before.next_at_sender : before.next_at_receiver) = id;
       ++pending;
     }
-    // Eager messages can arrive in any order. The next message in the queue waits for all of them.
+    // Eager messages can arrive in any order, so the next message in the queue waits for all of them.
     for (; tail.unordered != kNone; tail.unordered = previous_unordered_[index(tail.unordered)]) {
       flat_.messages[index(tail.unordered)].next_at_receiver = id;
       ++pending;
@@ -596,33 +598,33 @@ class Flattener {
   const Program& program_;
   const CostTable& costs_;
   ChannelOptions channels_;
-  ChannelOptions queues_;    // the options that number the queues
+  ChannelOptions queues_;    // the channel options by which queues are numbered
   bool has_groups_ = false;  // true if ranks wait for transfers
   std::int32_t iterations_;
   EdgeNumbers edges_;
   std::int32_t units_;
-  std::size_t numbers_;                  // the number of units in all iterations
-  std::vector<std::int32_t> transfers_;  // the message of each edge, flow and number
+  std::size_t numbers_;                  // number of microbatches (or slices) of all iterations together
+  std::vector<std::int32_t> transfers_;  // message of each edge, flow and microbatch number
   std::vector<Bytes> bytes_;             // the message size of each edge and flow, computed on first use
-  std::vector<StageFlow> of_stage_;      // the entry of each stage, number and flow
+  std::vector<StageFlow> of_stage_;      // entry of each stage, microbatch number and flow
   std::vector<std::vector<std::int32_t>> of_group_;  // messages of a stage's collectives, by stage and kind
   std::vector<std::int32_t> barriers_;               // the messages of the barriers
   std::vector<std::int32_t> previous_unordered_;     // links eager messages; used only with an eager size
   std::vector<std::int32_t>
-      consumer_;  // the compute position that waits for each RECV; used only with a capacity
+      consumer_;  // the compute action (position) that waits for each RECV; used only with a capacity
   // The SENDs that no WAIT waits for yet, lists linked by next_wait; used only with WAITs.
   std::unordered_map<std::size_t, std::int32_t> sends_;
-  // The messages of OFFLOADs, by stage and number.
+  // The messages of OFFLOADs, by stage and microbatch number.
   std::unordered_map<std::size_t, std::int32_t> offloads_;
   std::map<StageMessage, Action>
       met_;  // if messages cross: for each RECV, the RECV of the message that it gets
-  std::vector<std::int32_t>
-      backward_;  // the B or I, by stage and number; used only with a capacity and late R
+  // Position of the B or I, by stage and microbatch number; used only with a capacity and late R.
+  std::vector<std::int32_t> backward_;
   std::array<RecentEdge, 4> recent_edges_{};  // last edge of each kind: SEND_F, RECV_F, SEND_B, RECV_B
   // The following members describe the rank that is read now.
   std::vector<std::int32_t> steps_;          // the number of STEPs in one iteration, by stage
   std::vector<CollectiveScan> collectives_;  // collectives of each stage and kind
-  std::vector<FifoTail> tails_;              // end of each queue
+  std::vector<FifoTail> tails_;              // last message of each queue so far
   std::vector<std::size_t> used_queues_;
   FlatProgram flat_;
 };

@@ -90,15 +90,14 @@ struct FlatMessage {
 struct FlatProgram {
   std::int32_t rank_count = 0;
   std::vector<std::int32_t> rank_begin;
-  /// The actions. Microbatch numbers and weight versions continue over iterations.
+  /// The actions. Microbatch numbers and weight versions continue from one iteration to the next.
   std::vector<Action> actions;
   std::vector<FlatOp> ops;
   /// The number of the message at each position that has a SEND, RECV, collective or barrier.
   std::vector<std::int32_t> message;
-  /// The waits of compute and wait positions, as linked lists. A list begins at the entry of the waiting
-  /// position. For a compute position, the list has the recv or collective positions for which it waits.
-  /// For a wait position, it has send or collective positions. The entry of each listed position is the
-  /// next one in the list.
+  /// For each compute action and each WAIT, a linked list of the positions for which it waits. The entry at
+  /// its own position is the first of them, and the entry at each listed position is the next one. A compute
+  /// action waits for RECVs and collectives, and a WAIT for SENDs and collectives.
   std::vector<std::int32_t> next_wait;
   std::vector<FlatMessage> messages;
   /// The position of the same collective or barrier in the list of the next member. Empty if the program

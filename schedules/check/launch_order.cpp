@@ -44,7 +44,7 @@ void for_each_queued(const FlatProgram& flat, const See& see) {
   }
 }
 
-/// Builds LaunchLists.
+/// Reads the lists of all ranks and builds their LaunchLists.
 class LaunchLister {
  public:
   explicit LaunchLister(const FlatProgram& flat)
@@ -151,7 +151,8 @@ class LaunchLister {
   std::vector<bool> made_;  // true for each message whose data are ready to be sent
 };
 
-/// The waits between positions after LaunchWalk has stalled, because no rank can continue.
+/// The waits between actions (named by their positions) after LaunchWalk has stalled, because no rank can
+/// continue.
 class LaunchWaits {
  public:
   LaunchWaits(const FlatProgram& flat, const LaunchState& state)

@@ -32,7 +32,8 @@ struct LaunchState {
   std::vector<std::int32_t> cursor;
   /// The number of resident launches of each rank. A launch is resident when it has started.
   std::vector<std::size_t> resident;
-  /// The number of launches of each message that are not resident yet. A message with 0 could start.
+  /// The number of launches of each message that are not resident yet. A message for which this number is 0
+  /// could start.
   std::vector<std::int32_t> pending;
 };
 
@@ -130,8 +131,8 @@ class LaunchWalk {
     return false;
   }
 
-  /// Records that the rank has reached an OFFLOAD or RELOAD. Copies have queues of their own and no part in
-  /// the order of launches.
+  /// Records that the rank has reached an OFFLOAD or RELOAD. These copies have queues of their own, so the
+  /// order of launches does not include them.
   void reach_copy(std::int32_t rank, std::int32_t position) {
     if (flat_.has_launches) sink_.launch(rank, position);
     raise(flat_.message[index(position)],

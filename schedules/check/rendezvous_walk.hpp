@@ -17,13 +17,13 @@ namespace penstock {
 /// The times of all positions and messages of a flat program. Starts and ends are in separate vectors,
 /// because the code that computes the times writes each of them in sequence.
 struct ProgramTimes {
-  /// The start of each compute action and RESHARD, with the index of its position.
+  /// The start of each compute action and RESHARD, by position.
   std::vector<Ns> start;
-  /// The end of each compute action and RESHARD, with the index of its position.
+  /// The end of each compute action and RESHARD, by position.
   std::vector<Ns> end;
-  /// The start of each message, with the index of the message.
+  /// The start of each message, by message number.
   std::vector<Ns> message_start;
-  /// The arrival of each message, with the index of the message.
+  /// The arrival of each message, by message number.
   std::vector<Ns> message_end;
 };
 
@@ -35,7 +35,8 @@ Ns last_end(const ProgramTimes& times);
 
 /// The durations with which walk() runs. An empty vector means that all its durations are 0.
 struct WalkDurations {
-  /// The duration of each compute position. The first action of a group holds the duration of the group.
+  /// The duration of each compute action, by position. A group of overlapped actions has its duration at the
+  /// position of its first action.
   std::vector<Ns> compute;
   /// The time for which each message occupies its channel.
   std::vector<Ns> hold;

@@ -65,8 +65,7 @@ Checked check_stage(const Program& program, std::size_t stage) {
   const StagePlacement& placement = program.placement.stages[stage];
   std::vector<std::int32_t> ranks = placement.ranks;
   if (ranks.empty()) return broken("stage {} is on no rank, must be on at least one", stage);
-  // In the sorted list, the first and last entries show whether a rank is out of range. Equal neighbours are
-  // duplicates.
+  // After sorting, only the first and the last entry can be out of range, and duplicates are neighbours.
   std::ranges::sort(ranks);
   for (const std::int32_t rank : {ranks.front(), ranks.back()}) {
     if (rank >= 0 && rank < program.rank_count()) continue;
@@ -86,7 +85,7 @@ Checked check_stage(const Program& program, std::size_t stage) {
   return {};
 }
 
-/// Checks the edges that the program states. A chain states no edges.
+/// Checks the edges that the program states. A program whose stages form a chain states none.
 Checked check_edges(const Program& program) {
   const std::int32_t stages = program.stage_count();
   for (const StageEdge& edge : program.edges) {
@@ -337,8 +336,8 @@ Checked check_stage_actions(const Program& program) {
     for (std::size_t position = 0; position < actions.size(); ++position) {
       const Action& action = actions[position];
       StageState& state = states[static_cast<std::size_t>(action.stage)];
-      // All ranks use one table, one after the other. A table of ranks x stages could be far larger than the
-      // lists.
+      // All ranks use one table, one after the other, because a table of ranks x stages could be far larger
+      // than the lists.
       if (state.rank != rank) state = {.rank = rank};
       const auto broken = broken_by_history(program, action, state);
       if (broken) return broken_at(program, rank, position, action, *broken);

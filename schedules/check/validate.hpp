@@ -84,7 +84,7 @@ struct StageVersions {
 /// The weight versions of all stages, and those that each unit uses.
 struct WeightVersions {
   std::int32_t units = 0;
-  /// The versions that each unit uses, by stage and then by unit.
+  /// The versions that each unit (microbatch or slice) uses, by stage and then by unit.
   std::vector<UnitVersions> cells;
   std::vector<StageVersions> stages;
 

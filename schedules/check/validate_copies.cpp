@@ -167,8 +167,9 @@ std::int32_t most_retained(const VersionLives& versions, std::size_t list_size) 
   return most;
 }
 
-/// A reader of all lists, which stores the weight versions by stage and unit. If several ranks hold a
-/// stage, each unit runs on only one of them.
+/// Reads the action lists of all ranks and stores the weight version that each microbatch (or slice) uses in
+/// each stage. One entry for each stage and microbatch is enough, because only one rank runs a microbatch in
+/// a stage.
 class Reading {
  public:
   explicit Reading(const Program& program) : program_(program) {

@@ -174,7 +174,8 @@ class LifeWalk {
     for (const Action& action : list(rank)) {
       Life& life = lives_[index(action.stage)];
       if (life.rank != rank) life = born(rank, action.stage);
-      // A stage that drops its weights must gather them again, even if no other stage gathers.
+      // A stage that drops its weights (RESHARD) must gather them again before it computes, even if the
+      // program has no UNSHARD for other stages.
       if (action.kind == ActionKind::reshard) life.gathers = true;
     }
   }

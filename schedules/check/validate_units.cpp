@@ -154,8 +154,8 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
   const bool weight = at.backward_weight != UnitTable::kAbsent;
   if (at.backward == UnitTable::kAbsent) {
     if (input && weight) return {};
-    // If the list has one half of the backward, the other half is missing. Otherwise the whole backward is
-    // missing.
+    // If the list has only one half of the backward pass (I or W), the other half is missing. Otherwise the
+    // whole backward pass is missing.
     ActionKind missing = ActionKind::backward;
     if (input) missing = ActionKind::backward_weight;
     if (weight) missing = ActionKind::backward_input;
@@ -392,7 +392,8 @@ Checked TransferCheck::collect(std::int32_t rank) {
 }
 
 /// Checks that a message between ranks has one SEND and one RECV. The SEND must come after its producer, and
-/// the RECV before its consumer. check_order() checks edges inside a rank.
+/// the RECV before its consumer. Edges between stages of one rank have no messages, so check_order() checks
+/// them.
 Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t unit) {
   std::int32_t from = edges_[edge].from;
   std::int32_t to = edges_[edge].to;

@@ -39,7 +39,7 @@ enum class CauseKind : std::uint8_t {
   producer,    // the compute action at position `which` of `rank` has produced it
   release,     // message `which`, which was before it in a queue of `rank`, has left that queue
   collective,  // collective or copy `which`, for whose end the next one of `rank` waits, has ended
-  resident,    // the newest resident launch of `rank` (launch_walk.hpp) is its end
+  resident,    // the newest resident launch of `rank` (launch_walk.hpp) is one end of the message
 };
 
 /// One event that had to happen before a message, collective or barrier could start. It names the rank of the
@@ -56,7 +56,8 @@ struct Cause {
 struct WalkState {
   /// The position that each rank could not pass, or the end of its list.
   std::vector<std::int32_t> cursor;
-  /// The number of events that each message still waits for. A message with 0 could start.
+  /// The number of events that each message still waits for. A message for which this number is 0 could
+  /// start.
   std::vector<std::int32_t> pending;
 };
 
@@ -159,7 +160,8 @@ class ListWalk {
     __builtin_prefetch(&flat_.message[next_line]);
     __builtin_prefetch(&flat_.next_wait[next_line]);
     __builtin_prefetch(&flat_.actions[index(position)]);
-    // A compute action, its SEND, the next one's RECV.
+    // The next three positions are prefetched. They are usually a compute action, its SEND and the RECV of
+    // the next compute action.
     const std::int32_t behind = std::min(position + 3, end);
     for (; position < behind; ++position) {
       const std::int32_t message = flat_.message[index(position)];
@@ -249,8 +251,8 @@ class ListWalk {
     return !some_eager_ || !flat_.messages[index(message)].eager;
   }
 
-  // When a waiting rank is woken, it reaches the same position again. stands_at_ prevents a second report of
-  // this position.
+  // A rank that was woken reaches the same position again. `stands_at_` stores the position that was already
+  // reported, so that it is not reported twice.
 
   /// Posts a group of transfers. Then waits for all of them, unless waits_in_group() is false for the
   /// group. Returns a message that the rank must wait for, or kNone.

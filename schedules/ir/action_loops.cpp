@@ -143,7 +143,7 @@ std::vector<ActionRun> runs_of(std::span<const Action> list) {
   std::vector<ActionRun> runs;
   while (!list.empty()) {
     Repetition repeated = longest_repetition(list, kLongestPeriod);
-    // A pattern must not end inside an overlapped group.
+    // A pattern must not end inside an overlapped group, so such a repetition is not used.
     if (list[repeated.period - 1].overlaps_next) repeated = {};
     // Single items are appended to a previous run of count 1. If the previous run ends inside an overlapped
     // group, the rest of the group is appended to it.

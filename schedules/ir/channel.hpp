@@ -82,10 +82,10 @@ struct ChannelOptions {
 // themselves are in backend/. The table is here, so that a program can be checked and predicted for a
 // transport that is not built.
 
-/// One row of the table.
+/// One row of the table of transports: a name, and the channel options that it stands for.
 struct TransportInfo {
   std::string_view name;
-  /// The description for help texts, in one line.
+  /// The description of the transport in help texts, in one line.
   std::string_view summary;
   ChannelOptions channels;
 };

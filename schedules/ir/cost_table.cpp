@@ -23,8 +23,8 @@
 namespace penstock {
 
 const MicrobatchCost& CostTable::of_unit(std::int32_t unit) const {
-  // All slices of a microbatch share one entry. Microbatch numbers continue over iterations, so the index
-  // wraps around after the last entry.
+  // All slices of a microbatch share one entry. Microbatch numbers continue from one iteration to the next,
+  // so the index wraps around after the last entry.
   return microbatches[static_cast<std::size_t>(unit / slices) % microbatches.size()];
 }
 
@@ -67,8 +67,8 @@ Ns duration_ns(const StageCost& cost, ActionKind kind) {
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second) {
   const StageCost& one = costs.stage_of(first);
   const StageCost& other = costs.stage_of(second);
-  // The two kernels of a pair share one device. Each of the two stages may state a duration for the pair, and
-  // the larger one is used.
+  // Each of the two stages may state a duration for the pair. The two actions share one device, so the larger
+  // duration is used.
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
   if (stated >= 0) return stated;
   // `pair_hidden_ns` is stated for an F and a B of the same stage. If the two actions belong to different

@@ -41,7 +41,7 @@ struct StageCost {
   Bytes recomputed = 0;
   /// The bytes of the stage's input that F stores for recomputation, if the stage has no predecessor.
   Bytes input = 0;
-  /// The size of one version of the weights.
+  /// The bytes of one version of the stage's weights.
   Bytes weights = 0;
   /// The bytes of weight copies that exist during the whole run, in addition to the weights. 0 means that a
   /// rank allocates a weight version only when it needs it.

@@ -265,7 +265,7 @@ constexpr std::size_t queue_of(const ChannelOptions& channels, const MessageEnd&
   const bool is_split = channels.blocking == Blocking::batched && channels.model != ChannelModel::boundary;
   if (!is_split) return queue_of(channels.model, end);
   const std::size_t queue = queue_of(ChannelModel::directed, end);
-  // Activations and gradients have separate queues in this model.
+  // In the model `direction`, activations and gradients have separate queues.
   return channels.model == ChannelModel::direction ? 2 * queue + static_cast<std::size_t>(end.flow) : queue;
 }
 

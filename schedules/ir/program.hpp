@@ -122,7 +122,8 @@ struct Program {
   /// The number q of slices into which the sequence of a microbatch is cut. Slice i of microbatch m is unit
   /// m*q + i.
   std::int32_t slices = 1;
-  /// The number of times that the lists run. Microbatch numbers and weight versions continue over iterations.
+  /// The number of times that the lists run. Microbatch numbers and weight versions continue from one
+  /// iteration to the next.
   std::int32_t iterations = 1;
   /// True if ranks wait for each other between iterations.
   bool barrier = false;
@@ -140,7 +141,8 @@ struct Program {
 
   std::int32_t stage_count() const { return static_cast<std::int32_t>(placement.stages.size()); }
   std::int32_t rank_count() const { return static_cast<std::int32_t>(ranks.size()); }
-  /// Returns microbatches * slices, the number of units in one iteration.
+  /// Returns microbatches * slices, the number of units in one iteration (a unit is a microbatch, or a slice
+  /// of one).
   std::int32_t unit_count() const { return microbatches * slices; }
 
   friend bool operator==(const Program&, const Program&) = default;
@@ -160,7 +162,7 @@ struct StageNeighbours {
   std::vector<std::vector<std::int32_t>> gradient_givers;
   std::vector<std::vector<std::int32_t>> gradient_takers;
 };
-/// Returns the neighbours of each stage.
+/// Returns, for each stage, the stages that it exchanges data with (StageNeighbours).
 StageNeighbours stage_neighbours(const Program& program);
 
 /// Returns true if several ranks hold `stage`.
@@ -237,8 +239,8 @@ class EdgeNumbers {
 };
 
 // Converts an action in a program's list to the same action in a later iteration. Iterations repeat the
-// lists. Microbatch numbers and weight versions continue over iterations, so all actions of a run are
-// different.
+// lists. Microbatch numbers and weight versions continue from one iteration to the next, so all actions of a
+// run are different.
 
 /// Returns for each stage the number of its STEPs in the rank's list. `rank` must be a rank of the program.
 std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t rank);

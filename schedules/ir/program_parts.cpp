@@ -165,7 +165,8 @@ void insert_recompute(Program& program, const Shape& shape) {
 }
 
 void reserve_actions(Program& program, std::int64_t actions_per_rank) {
-  // Each rank holds stage_count / rank_count stages, and each stage has one STEP. The number is rounded up.
+  // The number of STEPs of a rank, one for each of its stages. It may be one too large, because it only
+  // reserves memory.
   const std::int64_t steps = program.stage_count() / program.rank_count() + 1;
   for (std::vector<Action>& list : program.ranks)
     list.reserve(static_cast<std::size_t>(actions_per_rank + steps));

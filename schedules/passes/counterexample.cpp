@@ -117,7 +117,8 @@ class Shrinking {
   Excerpt run() {
     bool smaller = true;
     while (smaller) {
-      // The largest parts come first. Each removed rank makes all later trials faster.
+      // The largest parts of the program (its ranks) are tried first, because each removed rank makes all
+      // later trials faster.
       smaller = shrink_ranks();
       smaller |= shrink_microbatches();
       smaller |= shrink_stages();
@@ -155,9 +156,9 @@ class Shrinking {
   ProgramFault fault_;
 };
 
-/// Tries to remove parts of the program. First it tries to remove half of all parts at once, then quarters,
-/// and at the end single parts. `drop(first, count)` tries to remove `count` parts, beginning with part
-/// `first`.
+/// Tries to remove parts of the program, such as its stages or its microbatches. First it tries to remove
+/// half of all parts at once, then quarters, and at the end single parts. `drop(first, count)` tries to
+/// remove `count` parts, beginning with part `first`.
 template <class Size, class Drop>
 bool drop_halves(Size size, Drop drop) {
   bool smaller = false;
@@ -260,7 +261,8 @@ bool Shrinking::shrink_actions() {
       return best_.program.ranks[static_cast<std::size_t>(rank)];
     };
     for (std::size_t position = list().size(); position-- > 0;) {
-      // The last position comes first, so that earlier positions do not change.
+      // Actions are tried from the last position to the first, so that a removal does not change the
+      // positions of those that follow in the loop.
       if (is_extra(list()[position].kind)) smaller |= take(without_action(best_, rank, position));
     }
   }

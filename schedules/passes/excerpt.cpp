@@ -185,7 +185,7 @@ bool is_held(const Program& program, std::int32_t rank) {
 }
 
 Program without_idle_ranks(Program program) {
-  // The last rank comes first, so that the numbers of earlier ranks do not change.
+  // Ranks are removed from the last to the first, so that the numbers of earlier ranks do not change.
   for (std::int32_t rank = program.rank_count(); rank-- > 0;) {
     if (!program.ranks[index(rank)].empty() || is_held(program, rank)) continue;
     program.ranks.erase(program.ranks.begin() + rank);
@@ -317,7 +317,8 @@ Program without_units(const Program& program, const GoneUnits& units) {
 
 /// Returns a mark for each unit, all false. Returns no marks if the program's numbers are invalid.
 std::vector<bool> no_units(const Program& program) {
-  constexpr std::int64_t kMostUnits = 1 << 26;  // 8 MiB of marks; programs to shrink have fewer units
+  // One mark is a bit, so these marks take 8 MiB; programs that are shrunk have fewer microbatches.
+  constexpr std::int64_t kMostUnits = 1 << 26;
   const std::int64_t units = std::int64_t{program.microbatches} * program.slices;
   return std::vector<bool>(units > 0 && units <= kMostUnits ? static_cast<std::size_t>(units) : 0, false);
 }
@@ -388,7 +389,7 @@ Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank) {
   for (const std::int32_t stage : shared) {
     rest.program = without_replica(std::move(rest.program), stage, rank);
   }
-  // The last stage comes first, so that the numbers of earlier stages do not change.
+  // Stages are removed from the last to the first, so that the numbers of earlier stages do not change.
   for (std::size_t i = alone.size(); i-- > 0;) rest = without_stage(rest, alone[i]);
   rest.program = without_idle_ranks(std::move(rest.program));
   return rest;

@@ -155,12 +155,12 @@ class PlacedWords {
   }
 
  private:
-  // Not a route number, because there are far fewer than 2^30 edges.
+  // A value that is no number of a route, because there are far fewer than 2^30 edges.
   static constexpr std::uint32_t kOwn = 0xffff'ffff;
 
   struct OfRank {
     std::vector<std::uint32_t> placed;
-    std::vector<std::int32_t> units;  // the unit of each message
+    std::vector<std::int32_t> units;  // the microbatch (or slice) of each message
 
     void add(std::uint32_t word, std::int32_t unit) {
       placed.push_back(word);
@@ -527,8 +527,9 @@ class BatchedReceives {
   Blocks blocks_;
   EdgeNumbers edges_;
   std::size_t units_;
-  std::vector<Message> messages_;          // message of each edge, flow and unit
-  std::vector<std::int32_t> first_input_;  // first message of each consumer, by stage, unit and flow
+  std::vector<Message> messages_;  // message of each edge, kind of data and microbatch (or slice)
+  // First message of each consumer, by stage, microbatch (or slice) and kind of data.
+  std::vector<std::int32_t> first_input_;
   std::vector<Rank> ranks_;
   std::vector<std::int32_t> awake_;
 };

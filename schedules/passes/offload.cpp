@@ -37,7 +37,7 @@ namespace {
 /// An activation that a rank may offload, as positions in its list.
 struct Activation {
   Action forward;
-  std::size_t behind_forward = 0;  ///< the position behind the group of its F
+  std::size_t behind_forward = 0;  ///< the position after the overlapped group that contains its F
   std::size_t reload_at = 0;       ///< the position of the compute group one before that of its B or I
 };
 
@@ -70,8 +70,8 @@ std::vector<Activation> activations_of(const std::vector<Action>& list) {
         found.push_back({.forward = action, .behind_forward = end});
       } else if (makes_input_gradient(action.kind)) {
         const Made& by = made.at({action.stage, action.microbatch});
-        // At least two groups must be between F and backward. The OFFLOAD runs during the first one, and the
-        // RELOAD during the last one.
+        // At least two groups must be between F and backward, because the OFFLOAD runs during the first one
+        // and the RELOAD during the last one.
         if (group >= by.group + 3) found[by.entry].reload_at = groups[group - 1];
       }
     }

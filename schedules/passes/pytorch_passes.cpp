@@ -73,7 +73,8 @@ UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_act
     if (actions[position].kind == ActionKind::reduce_grad) to_reduce_.insert(actions[position].stage);
     if (!uses_weights(actions[position])) continue;
     const auto [use, is_new] = first_use.try_emplace(actions[position].stage, position);
-    // The loop goes backwards, so the use that was stored last is the next one in the list.
+    // The loop goes backwards through the list, so the use that was stored last is the next use after this
+    // position.
     if (!is_new) next_use_[position] = std::exchange(use->second, position);
   }
   for (const auto& [stage, position] : first_use) upcoming_.emplace(position, stage);
@@ -160,7 +161,7 @@ std::size_t end_of_sends(const std::vector<Action>& actions, std::size_t begin) 
 /// Returns a mark for each position: true if it is the last B or W of its stage before a STEP of the stage or
 /// the end of the list. Stages that already have a REDUCE_GRAD get no mark.
 std::vector<bool> last_backwards(const std::vector<Action>& actions) {
-  std::set<std::int32_t> finished;  // stages that need no further search
+  std::set<std::int32_t> finished;  // stages with a REDUCE_GRAD, and stages whose last backward was found
   for (const Action& action : actions) {
     if (action.kind == ActionKind::reduce_grad) finished.insert(action.stage);
   }

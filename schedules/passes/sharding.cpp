@@ -284,8 +284,7 @@ tl::expected<void, std::string> check_order(const Program& program) {
   return {};
 }
 
-/// Sorts consecutive UNSHARDs by stage, so that ranks with several shared stages gather them in the same
-/// order.
+/// Sorts consecutive UNSHARDs by stage. Ranks that share several stages then gather them in the same order.
 void sort_gathers(std::vector<Action>& actions) {
   const auto is_gather = [](const Action& action) { return action.kind == ActionKind::unshard; };
   for (auto begin = actions.begin(); begin != actions.end();) {
@@ -365,8 +364,8 @@ void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
     if (is_shared(program, actions[position].stage))
       gathers.push_back({.kind = ActionKind::unshard, .stage = actions[position].stage});
   }
-  // Every rank gathers in ascending order of stages. Different orders of collectives on different ranks would
-  // hang.
+  // Every rank gathers in ascending order of stages, because different orders of collectives on different
+  // ranks would hang.
   std::ranges::sort(gathers, {}, &Action::stage);
   actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(behind), gathers.begin(), gathers.end());
 }

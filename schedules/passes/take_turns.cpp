@@ -127,8 +127,8 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   for (std::size_t kind = 0; kind < like_.size(); ++kind)
     like_[kind] = like_of(static_cast<ActionKind>(kind), program.recompute);
   needs_.reserve(program.placement.stages.size() * kLikes);
-  ways_.reserve(2 *
-                count());  // both stages of an edge store each route, and pointers to entries must stay valid
+  // Each route is stored at both of its stages. No entry may move later, because pointers to entries exist.
+  ways_.reserve(2 * count());
   const Placement& placement = program.placement;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     // For each group of kinds, three pointers mark a range of routes. Routes between the first and the second

@@ -241,7 +241,7 @@ class HandedOver {
 
   ActionWays ways_;
   std::size_t units_;
-  std::vector<bool> there_;  // true if the data has arrived; by route and unit
+  std::vector<bool> there_;  // true if the data has arrived; by route and microbatch (or slice)
 };
 
 /// The progress of the members of each collective. A rank has reached a collective if the collective is the

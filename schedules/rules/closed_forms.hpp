@@ -19,7 +19,7 @@ struct ClosedForm {
   std::string_view schedule;
   /// The formula for the idle time as text in K, M, v and q, such as "3(K-1)".
   std::string_view idle;
-  /// The conditions on the shape under which the formula is correct, as text.
+  /// The conditions on K, M, v and q under which the formula is correct, as text.
   std::string_view holds;
   /// True if the idle time divided by the total time does not depend on the durations of F and B.
   bool for_any_times = false;

@@ -51,8 +51,8 @@ Program placed_encoder(std::string schedule, const Shape& shape) {
   Program program = looped_program(std::move(schedule), shape);
   StagePlacement encoder{.ranks = {}, .route = {}};
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) encoder.ranks.push_back(rank);
-  // Microbatch numbers continue over iterations, but each iteration begins with rank 0 again. The route must
-  // therefore end with an iteration.
+  // Microbatch numbers continue from one iteration to the next, but each iteration begins with rank 0 again.
+  // The route must therefore end with an iteration.
   const bool divides = shape.microbatches % shape.stages == 0;
   const std::int32_t period = divides ? shape.stages : shape.microbatches;
   for (std::int32_t m = 0; m < period; ++m) encoder.route.push_back(m % shape.stages);
@@ -112,7 +112,7 @@ std::size_t encoded_at_start(const RankParts& parts, std::int64_t ranks, std::in
   const std::size_t others = parts.encoded.size() - 1;
   const std::int64_t pauses = rank + 2 * (ranks - 1 - rank);
   if (pauses == 0) return parts.encoded.size();
-  // Division rounds to the nearest number.
+  // Half of the divisor is added, so that the division rounds to the nearest number.
   return 1 + (2 * others * static_cast<std::size_t>(rank) + static_cast<std::size_t>(pauses)) /
                  (2 * static_cast<std::size_t>(pauses));
 }

@@ -40,7 +40,7 @@ struct ScheduleInfo {
   std::string_view name;
   /// Other names of the schedule, for example the names that PyTorch uses.
   std::vector<std::string_view> aliases;
-  /// The description in `penstock schedules`, one line.
+  /// The description of the schedule that `penstock schedules` prints, in one line.
   std::string_view summary;
   /// A description of the shapes that the schedule accepts.
   std::string_view constraint;

@@ -225,7 +225,8 @@ constexpr std::int64_t kMostRouted = 1 << 24;
 std::int64_t grain_of(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   std::int64_t grain = 1;
   if (shape.replica_sync == ReplicaSync::off) return grain;
-  // The search never uses larger values. The limit prevents an overflow of 64 bits.
+  // The value is limited, because it could otherwise overflow 64 bits. The search never uses values above the
+  // limit.
   for (const std::int32_t count : replicas)
     grain = std::min<std::int64_t>(kFarthest + 1, std::lcm(grain, std::int64_t{count}));
   return grain;
@@ -261,7 +262,8 @@ std::string nearest(const Shape& shape, const std::vector<std::int32_t>& replica
   return below ? fmt::format("{} and {}", *below, upper) : upper;
 }
 
-/// The weight versions that F and B of each minibatch use on one stage. The index is the minibatch.
+/// The weight versions that F and B of each minibatch use on one stage. The index is the number of the
+/// minibatch.
 struct Versions {
   std::vector<std::int32_t> of_forward;
   std::vector<std::int32_t> of_backward;

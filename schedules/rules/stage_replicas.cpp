@@ -63,8 +63,8 @@ RolledProgram replicated_program(std::string schedule, const Shape& shape) {
   std::int32_t rank = 0;
   for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
     const std::int32_t count = counts[index(stage)];
-    // Microbatch numbers continue over iterations, but each iteration begins with replica 0 again. The route
-    // must therefore end with an iteration.
+    // Microbatch numbers continue from one iteration to the next, but each iteration begins with replica 0
+    // again. The route must therefore end with an iteration.
     const std::int32_t period = shape.microbatches % count == 0 ? count : shape.microbatches;
     StagePlacement& placement = program.placement.stages[index(stage)];
     placement.ranks.resize(index(count));

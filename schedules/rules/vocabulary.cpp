@@ -74,7 +74,7 @@ void add_output_stages(Program& program, Barriers barriers) {
   std::ranges::sort(program.edges);
 }
 
-/// Returns the list of rank K-1-d.
+/// Returns the action list of rank K-1-d, so d is the distance from the last rank.
 std::vector<Action> list_of(const Program& program, std::int32_t d, Barriers barriers) {
   const std::int32_t ranks = program.rank_count();
   const std::int32_t stage = ranks - 1 - d;

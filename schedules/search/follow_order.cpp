@@ -182,8 +182,8 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     give(stage, stage + 1, stage);
     give(stages + stage + 1, stages + stage, stage);
   }
-  // The last F and its backward are on the same rank. The edge number of the last stage does not exist, but
-  // it is never used.
+  // The forward pass of the last stage is followed by its backward pass on the same rank, so no transfer time
+  // is read. The edge number is therefore never used. There is no edge after the last stage.
   give(stages - 1, 2 * stages - 1, stages - 1);
   for (std::size_t rank = 0; rank < order.size(); ++rank) {
     std::vector<Step>& steps = ranks.emplace_back();
@@ -199,8 +199,9 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
 
 OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
     : first_starts_(std::move(first_starts)), tails_(order.place_count(), kEndless) {
-  std::vector<std::size_t> left;  // number of steps without a tail on each rank
-  std::vector<Ns> behind;         // tail of the step that was computed last on each rank
+  // Number of steps on each rank whose tail (the time from the step to the end) is not computed yet.
+  std::vector<std::size_t> left;
+  std::vector<Ns> behind;  // tail of the step that was computed last on each rank
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     left.push_back(order.ranks[rank].size());
     behind.push_back(-first_starts_[rank]);

@@ -121,7 +121,7 @@ void OrderBuilder::prepare_run(const OrderRules& rules, Ns limit) {
   for (std::int32_t number = 0; number < ranks; ++number) {
     const Rank& before = ranks_[index(number)];
     const double budget = rules.idle_budget + rules.idle_budget_per_rank * number;
-    // All members that are not named here start at 0. Nothing else is reset between runs.
+    // The members that are not named here are set to 0.
     ranks_[index(number)] = {
         .most_idle = limit - before.busy,  // a rank with more pauses ends after the limit
         .budget = static_cast<Ns>(std::clamp(budget, 0.0, 0x1p60)),
@@ -329,7 +329,7 @@ bool OrderBuilder::place(std::int32_t number, const Choice& choice, Ns now) {
   order_[rank.order_at++] = 3 * choice.chunk + choice.kind;
   ++placed_;
   wakings_.set(number, rank.free_at);
-  // A W sends no message. F and I wake the ranks that wait for their output.
+  // A W sends no message, so it wakes no rank. F and I wake the ranks that wait for their output.
   if (choice.kind == kWeight) {
     ++rank.owed_from;
     return true;
@@ -372,7 +372,7 @@ void OrderBuilder::give_input(std::int32_t number, Ns end) {
   Chunk& chunk = chunks_[index(number)];
   const std::int32_t microbatch = chunk.inputs++;
   const std::int32_t following = microbatch + 1;
-  // The last stage has no next stage. Its own F provides the input of its I.
+  // The last stage has no next stage. So the input of its I comes from its own F, not from a message.
   const std::int32_t made = chunk.behind == kNone ? chunk.forwards : chunks_[index(chunk.behind)].inputs;
   chunk.next_input = made > following ? input_arrivals_[at(number, following)] : kNever;
   if (chunk.before != kNone) deliver_input(chunk.before, microbatch, end + chunk.input_delay);

@@ -120,8 +120,8 @@ class OrderBuilder {
     std::array<Ns, 3> durations{};  // F, I, W
     std::array<Bytes, 3>
         released{};               // memory that F, I and W release; negative for F, which allocates memory
-    std::int32_t before = kNone;  // the chunk of the previous stage
-    std::int32_t behind = kNone;  // the chunk of the next stage
+    std::int32_t before = kNone;  // number of the chunk that has the previous stage, or kNone
+    std::int32_t behind = kNone;  // number of the chunk that has the next stage, or kNone
     Ns forward_delay = 0;         // the delay of the message to the next stage
     Ns input_delay = 0;           // the delay of the message to the previous stage
     std::int32_t stage = 0;
@@ -141,8 +141,8 @@ class OrderBuilder {
     std::int32_t forwards_left = 0;
     std::int32_t last_forward = 0;  // the chunk of the last F that ran
     std::int32_t last = kWeight;    // the kind of the last F or I that ran
-    std::size_t owed_at = 0;        // index at which the rank's part of owed_ begins
-    std::size_t order_at = 0;       // the rank's next index in order_
+    std::size_t owed_at = 0;        // index in owed_ of the first W that the rank may postpone
+    std::size_t order_at = 0;       // index in order_ of the rank's next action
     Ns busy = 0;
     Bytes limit = 0;
     bool has_started() const { return first_start != kNever; }

@@ -122,7 +122,8 @@ void OrderFollower::reset(std::int32_t number) {
   rank.list.clear();
   rank.inputs.clear();
   for (Inbox& inbox : inboxes_[index(number)]) inbox.seen = 0;
-  // All other members are reset. The vectors keep their memory for the next run.
+  // These three vectors are kept, so that they need no new memory in the next run. All other members are
+  // reset.
   rank = Rank{.order = std::move(rank.order), .list = std::move(rank.list), .inputs = std::move(rank.inputs)};
   wakings_.set(number, 0);
 }
@@ -190,8 +191,8 @@ std::optional<Ns> OrderFollower::span_in_sight() {
   for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
     const std::int32_t taker = order_.tracks[index(giver)].next;
     if (taker == Track::kNone) continue;
-    // The microbatches of a track run in order. So the outputs of these microbatches have been sent but not
-    // used.
+    // A track is all actions of one kind and stage, which run in the order of microbatches. So the outputs of
+    // these microbatches have been sent, but the next track has not used them.
     for (std::int32_t m = done_[index(taker)]; m < done_[index(giver)]; ++m) {
       const std::int32_t place = taker * order_.microbatches + m;
       start(place, arrivals_[index(place)]);

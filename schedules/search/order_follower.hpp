@@ -138,9 +138,9 @@ struct OrderSteps {
   std::vector<Track> tracks;
   /// The steps of each rank in the preferred order.
   std::vector<std::vector<Step>> ranks;
-  /// The total compute time of each rank.
+  /// The total compute time of each rank, in ns.
   std::vector<Ns> busy_ns;
-  /// The memory limit of each rank.
+  /// The memory limit of each rank, in bytes.
   std::vector<Bytes> limits;
 };
 
@@ -306,7 +306,7 @@ class OrderFollower {
   std::optional<OrderTails> tails_;
   std::vector<Rank> ranks_;
   std::vector<std::int32_t> done_;           // number of microbatches of each track that have run
-  std::vector<Ns> arrivals_;                 // arrival time of the input of each place
+  std::vector<Ns> arrivals_;                 // arrival time of the input of each action, by Step::place
   std::vector<std::vector<Inbox>> inboxes_;  // inboxes of each rank
   WakeTimes wakings_;
   Ns most_idle_ = 0;
@@ -322,7 +322,7 @@ class OrderFollower {
   std::int32_t skipped_ = 0;
   // If order_gets_fixed_ is true, every warm-up look-ahead up to this value gives the same result.
   std::int32_t same_ahead_ = 0;
-  FollowOptions variant_;  // the first entry of variants_
+  FollowOptions variant_;  // the variant that is followed: the first entry of variants_
   std::vector<FollowOptions> variants_;
   std::vector<bool> differs_;       // true for each variant that would have decided differently about a W
   std::vector<std::size_t> alike_;  // the other variants that have made the same decisions so far

@@ -140,7 +140,7 @@ class Tournament {
 /// The values by which orders are compared, the most important first.
 struct Merit {
   Ns length = RatedRules::kUnknownLength;
-  /// The highest peak memory of a rank.
+  /// The peak memory of the rank that needs most, in bytes.
   Bytes peak = 0;
   Ns makespan = 0;
 

@@ -77,7 +77,8 @@ std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t r
   std::vector<Bytes> limits;
   limits.reserve(static_cast<std::size_t>(ranks));
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
-    // An activation belongs to one stage. A microbatch needs one activation for each stage of the rank.
+    // The limit is stated in activations of one stage. A microbatch needs one for each of the rank's stages,
+    // so the limit is divided by their number.
     limits.push_back(kept_by_one_microbatch(costs, rank) * activations / chunks);
   }
   return limits;

@@ -245,7 +245,7 @@ class RetimedLists {
     Ns end = 0;
     Ns duration = 0;
     Ns delay = 0;    // the delay of the message from the giver
-    Bytes kept = 0;  // the memory of the rank after the action
+    Bytes kept = 0;  // bytes that the rank stores after the action
     Number previous = kNone;
     Number next = kNone;
     Number giver = kNone;  // the action on another stage that produces its input

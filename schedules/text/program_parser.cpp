@@ -385,8 +385,8 @@ Done ProgramParser::read_rank(TextCursor& line) {
   const std::size_t begin = line.offset();
   auto actions = read_actions(line.take_rest(), {.stages = program_.stage_count()});
   if (!actions) {
-    // The action reader counts columns from the first action. The message counts them from the start of the
-    // line.
+    // The action reader counts columns from the first action, but the message counts them from the start of
+    // the line.
     actions.error().offset += begin;
     return tl::unexpected(std::move(actions.error()));
   }

@@ -175,7 +175,7 @@ class ConfigurationPrices {
     ScheduleOutline outline{};
   };
 
-  /// Sets the configuration's choices and its devices in work_.
+  /// Sets the fields of `work_` (the workload that is priced) to the choices and devices of `configuration`.
   void choose(const Configuration& configuration);
   bool is_balanced(const Configuration& configuration, const ScheduleOutline& outline) const;
   const KernelTables& kernels_of(const Configuration& configuration) const;

@@ -204,8 +204,8 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
       PlanOptions as_form = options;
       as_form.form = form;
       auto planned = plan_by(ranking, on_part, as_form);
-      // If a part is too small for the model, it has no plan. This is not an error, because other parts have
-      // plans.
+      // A part of the cluster that is too small for the model has no plan. This is not an error, because
+      // larger parts have plans.
       if (!planned) continue;
       auto plan = evaluate_plan(*std::move(planned));
       if (plan && !plan->out_of_memory) plans.push_back(*std::move(plan));

@@ -79,8 +79,8 @@ tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& 
   return periods;
 }
 
-/// Returns the memory of the device that stores most, as the recurrence counts it and as the simulation
-/// finds it.
+/// Returns the memory of the fullest device in bytes: as the planner's formula counts it, and as the
+/// simulation finds it.
 PlannedMemory memory_of(const PlanEvaluation& evaluation) {
   Bytes planned = 0;
   for (const PlannedStage& stage : evaluation.planned.plan.stages) planned = std::max(planned, stage.held);

@@ -37,7 +37,7 @@ struct SearchedPlan {
   std::vector<PlanCandidate> candidates;  ///< the tried plans in the order in which they were tried
   std::int64_t simulations = 0;
   std::int64_t pruned = 0;   ///< number of starts that were not simulated because a bound excluded them
-  std::int64_t actions = 0;  ///< number of simulated actions of all plans
+  std::int64_t actions = 0;  ///< number of actions that the simulations of all plans ran, in total
   /// The number of starts (plans from which the search would improve) that were not tried, because the budget
   /// of actions was used up.
   std::int64_t left_out = 0;
@@ -45,7 +45,7 @@ struct SearchedPlan {
   bool tried_all = false;  ///< true if every plan with its devices in order was tried or excluded by a bound
 };
 
-/// The limits at which a search ends.
+/// The numbers of simulations and of simulated actions after which a search for a plan ends.
 struct PlanBudget {
   std::int64_t simulations = 2000;
   /// The limit of simulated actions in all plans together. The default takes about half a minute. Plans for

@@ -43,8 +43,8 @@
 namespace penstock {
 namespace {
 
-/// A writer of a tape, which ListWalk calls while it processes the lists. ListWalk defines the meaning of
-/// each call. Registers are assigned in this order:
+/// A writer of a tape, which ListWalk calls while it processes the action lists of all ranks. ListWalk
+/// defines the meaning of each call. Registers are assigned in this order:
 ///
 ///   0 .. ranks-1 clocks | trash | last | queues of channels | hosts | accumulators and messages, reused
 class TapeWriter {
@@ -168,8 +168,8 @@ class TapeWriter {
   /// reduces the number of reads that are left.
   struct Source {
     Register at = kNoRegister;
-    std::int32_t producer = kNone;    ///< position of the producer, if `at` is a copy of its end
-    std::int32_t collective = kNone;  ///< number of the collective, if `at` is its end
+    std::int32_t producer = kNone;    ///< position of the compute action whose end `at` copies, or kNone
+    std::int32_t collective = kNone;  ///< number of the collective whose end is in `at`, or kNone
   };
   /// A copy of the end of a compute action. SENDs of this action's data read it if another compute action of
   /// the rank comes before them.
@@ -180,8 +180,9 @@ class TapeWriter {
 
   struct Host {
     Register clock = kNoRegister;
-    std::vector<Register> ends{};  ///< ends of the last compute actions; empty without a limit
-    std::size_t computed = 0;      ///< number of the rank's compute actions so far
+    /// Ends of the last compute actions; empty if a host may be any number of actions ahead.
+    std::vector<Register> ends{};
+    std::size_t computed = 0;  ///< number of the rank's compute actions so far
   };
 
   // --- uses of registers, counted before the walk -----------------------------------------------------
@@ -228,7 +229,7 @@ class TapeWriter {
       } else if (op == FlatOp::barrier || (op == FlatOp::collective && flat_.next_collective[p] != kNone)) {
         ++message_at(p).uses;
       }
-      // The RELOAD also reads the end of its OFFLOAD.
+      // An OFFLOAD is a collective here. Its end is read once more, by the RELOAD.
       if (op == FlatOp::collective && flat_.messages[index(flat_.message[p])].next_at_receiver != kNone)
         ++message_at(p).uses;
     }
@@ -446,10 +447,10 @@ class TapeWriter {
 
   const FlatProgram& flat_;
   bool waits_outside_;    // true if a message may wait for a queue register that it does not pass itself
-  bool in_launch_order_;  // true if launches delay each other
+  bool in_launch_order_;  // true if operations start in the order of their launches
   Register trash_;        // register that is written but never read
   std::vector<Message> messages_;
-  std::vector<std::uint32_t> link_of_;  // link class of each message
+  std::vector<std::uint32_t> link_of_;  // number of the link class of each message
   std::vector<std::int32_t>
       newest_;  // for each rank, the position of the compute action whose end is the rank's clock, or kNone
   std::unordered_map<std::int32_t, LateSends>
@@ -458,7 +459,7 @@ class TapeWriter {
   std::vector<Register> free_;
   std::vector<Host> hosts_;  // one for each rank; empty if no host launches
   // The two vectors are empty without a launch order.
-  std::vector<Register> held_;      // accumulator of each launch's causes, by position of the launch
+  std::vector<Register> held_;  // register that collects the causes of each launch, by position of the launch
   std::vector<Register> resident_;  // start of the newest resident launch of each rank
   Tape tape_;
   TapeClasses classes_;

@@ -133,7 +133,8 @@ bool links_are_shared(const Experiment& experiment) {
   LinkUsers users(experiment);
   Groups groups(experiment);
   const ActionWays program_ways(program);
-  // Lowered lists contain all messages. For compute lists, the outputs of each action give the messages.
+  // Lowered lists contain all messages as SENDs. In compute lists, the messages are the outputs of the
+  // actions.
   const ActionWays* const ways = has_transfers(program) ? nullptr : &program_ways;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
     // The streams of this rank so far. A rank has few streams but many messages, so `users` is called once

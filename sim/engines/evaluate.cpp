@@ -75,7 +75,8 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, ProgramTimes& times
         clock = times.end[p];
         break;
       case FlatOp::leaf:
-        // The first leaf has the instruction's times, and each further leaf copies the leaf before it.
+        // The first action of an overlapped group has the times of the instruction. The later ones (leaves)
+        // copy the times of the action before them.
         times.start[p] = times.start[p - 1];
         times.end[p] = times.end[p - 1];
         break;
@@ -305,8 +306,8 @@ class TurnSpans {
   const Program& program_;
   const TurnTape& turns_;
   Timeline timeline_;
-  std::vector<std::size_t> end_;   // position after the last stored span of each rank
-  std::vector<std::size_t> next_;  // next action of each rank's compute list
+  std::vector<std::size_t> end_;   // for each rank, the index after its last stored span
+  std::vector<std::size_t> next_;  // for each rank, the index of the next action in its compute list
   std::size_t message_ = 0;
 };
 
@@ -318,7 +319,8 @@ Timeline timeline_of_turns(const Program& program, const TurnTape& turns, const 
       [&](const auto& code) {
         run_timed(turns.tape, costs, [&](std::size_t number, const InstructionTimes& at) {
           const auto& step = code[number];
-          // A compute instruction never has the class kNoTime, even if it takes no time.
+          // A compute action never has the duration class kNoTime, even if it takes 0 ns, so this test skips
+          // no action.
           if (step.duration != kNoTime) spans.add_group(static_cast<std::int32_t>(step.a), at);
           const LinkClass& link = turns.tape.links[step.link];
           if (link.transfer != LinkClass::kNoTransfer) spans.add_message(link, at);

@@ -39,7 +39,8 @@ std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& chann
 struct TurnTape {
   Tape tape;
   std::vector<std::int32_t> units;  ///< microbatch (or slice) of each message
-  bool has_collectives = false;     ///< true if some messages are collectives, with kNoMicrobatch in `units`
+  /// True if some messages are collectives; their entries in `units` are kNoMicrobatch.
+  bool has_collectives = false;
 };
 
 /// Returns the tape that lower(), flatten() and compile() would make, without storing lists. Returns nothing
@@ -61,15 +62,16 @@ struct PricedLink {
   Ns latency_ns = 0;
 };
 
-/// The durations of a tape's duration classes and link classes.
+/// The costs with which a tape runs: the durations of its duration classes, and the link times of its link
+/// classes.
 struct TapeCosts {
-  std::vector<Ns> durations;      ///< one duration for each duration class
-  std::vector<PricedLink> links;  ///< one entry for each link class
+  std::vector<Ns> durations;      ///< by number of the duration class
+  std::vector<PricedLink> links;  ///< by number of the link class
 };
 
 struct PricedTape {
   Tape tape;
-  TapeCosts costs;  ///< the durations and link times of the tape's classes
+  TapeCosts costs;  ///< the costs of the tape's duration classes and link classes
 };
 
 /// Returns the groups of microbatches with equal costs. A tape that runs with these costs must be compiled
@@ -86,7 +88,8 @@ Ns makespan_ns(const Tape& tape, const TapeCosts& costs);
 /// use the durations in `costs`.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations);
 
-/// The start and end of the action of an instruction, and the start and arrival of its message.
+/// The times of one instruction of a tape: those of its compute action, and those of the message that it
+/// sends.
 struct InstructionTimes {
   Ns start_ns = 0;
   Ns end_ns = 0;

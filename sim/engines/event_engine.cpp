@@ -51,7 +51,8 @@ struct EventStep {
   std::int32_t message = kNone;
   // For a compute action or a WAIT, the position of the next message that it waits for.
   std::int32_t more_waits = kNone;
-  // For a compute action, the first transfer in the list of those that wait for it.
+  // For a compute action, the first transfer that waits for its end. EventMessage::next_send gives the
+  // others.
   std::int32_t first_send = kNone;
   FlatOp op = FlatOp::compute;
 };
@@ -64,7 +65,8 @@ struct alignas(64) EventMessage {
   // The number of events for which the message still waits. After its start, the number of its flows in
   // progress.
   std::int32_t missing = 0;
-  std::int32_t flow_class = kNone;  // class of a transfer's flow; kNone for collectives and barriers
+  // Index of the class of flows to which a transfer belongs; kNone for collectives and barriers.
+  std::int32_t flow_class = kNone;
   std::int32_t next_at_sender = kNone;
   std::int32_t next_at_receiver = kNone;
   std::int32_t next_send = kNone;  // next transfer that the same compute action produces
@@ -172,7 +174,8 @@ ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
 /// host. Events with equal times are processed in the order in which they were created.
 struct Event {
   Ns time_ns = 0;
-  // The order of creation; it is below twice the number of positions, which is below 2^31.
+  // The order of creation. It fits into 32 bits, because it is below twice the number of positions in all
+  // lists, and there are fewer than 2^31 positions.
   std::uint32_t sequence = 0;
   std::int32_t subject = 0;  // a rank, or ~message, or number of ranks + rank of a host
 
@@ -228,7 +231,8 @@ class EventSimulator {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& transfer = flat_.messages[id];
       if (transfer.recv == kNone) continue;
-      // A SEND without a producer is posted at the start. An eager message does not wait for its RECV.
+      // A SEND without a producer is posted now, because no action would post it later. An eager message
+      // needs no RECV to be posted, because it does not wait for its RECV.
       if (transfer.producer == kNone && !flat_.is_grouped(transfer.first))
         settle_end(static_cast<std::int32_t>(id), transfer.first);
       // In launch order, a RECV is posted by reside().
@@ -518,7 +522,8 @@ class EventSimulator {
     if (--order_->missing[index(position)] == 0) reside(flat_.rank_of(position));
   }
 
-  /// Calls settle() for each SEND of the compute action at `position`, which has just ended.
+  /// Records the end of the compute action at `position` for every message that sends a result of this
+  /// action. Each of them now waits for one event less.
   void settle_made(std::int32_t position) {
     for (std::int32_t id = order_->first_sent[index(position)]; id != kNone;
          id = order_->next_sent[index(id)])

@@ -29,7 +29,8 @@ struct LaneRun {
   const WideInstruction* wide = nullptr;
   std::size_t size = 0;
   QueuesFollowed queues = QueuesFollowed::both_ends;
-  /// True if `durations` has a line for each instruction, false if it has one for each class.
+  /// True if `durations` has kLanes times for each instruction, false if it has kLanes times for each
+  /// duration class.
   bool is_stream = false;
   const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like `registers`
   const LaneLink* links = nullptr;

@@ -93,8 +93,8 @@ class LanePass {
         links_(lane_links(tables, queues_)),
         registers_(tape.register_count) {}
 
-  /// Runs `count` instructions, beginning with number `first`. `durations` has one line for each class, or
-  /// for each of these instructions.
+  /// Runs `count` instructions, beginning with number `first`. `durations` has kLanes times for each duration
+  /// class, or for each of these instructions.
   void run(std::size_t first, std::size_t count, std::span<const LaneLine> durations) {
     LaneRun pass{.size = count,
                  .queues = queues_,

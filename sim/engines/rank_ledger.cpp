@@ -28,8 +28,8 @@ namespace penstock {
 
 void LiveVersions::step() {
   ++newest_;
-  // The new version has the count 0. If the count of the last run is also 0, this run then includes the new
-  // version.
+  // A run is a sequence of versions with equal counts. The new version has the count 0, so it joins the last
+  // run if that one also has the count 0.
   if (runs_.back().open != 0) runs_.push_back({.first = newest_, .open = 0});
 }
 

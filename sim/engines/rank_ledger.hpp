@@ -19,11 +19,11 @@
 
 namespace penstock {
 
-/// The order in which memory changes are passed to HeldAmounts. It is the order in which the peaks must count
-/// them, or another one.
+/// The order in which the caller passes memory changes to HeldAmounts. Peaks are correct only if changes are
+/// applied in order of time, so HeldAmounts must know whether they arrive in this order.
 enum class TellingOrder : std::uint8_t {
-  in_order,  // in the order in which the peaks must count them, so each change is applied at once
-  delayed,   // in another order, so each change waits until no earlier change can follow
+  in_order,  // changes arrive in order of time, so each one is applied at once
+  delayed,   // changes arrive in another order, so each one waits until no earlier change can follow
 };
 
 /// The time at which a released amount was charged: at the instant of its release, or earlier.
@@ -44,7 +44,8 @@ class HeldAmounts {
   void charge(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, const Action& by) {
     if (amount == 0) return;
     if (order_ == TellingOrder::in_order) add(kind, amount);
-    if (order_ == TellingOrder::in_order && total_ <= peak_total_) return;  // the usual case
+    if (order_ == TellingOrder::in_order && total_ <= peak_total_)
+      return;  // usually there is no new peak, so nothing is recorded
     note({.time_ns = time_ns,
           .phase = 1,
           .order = 1,

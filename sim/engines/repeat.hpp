@@ -191,8 +191,8 @@ class RepeatSearch {
  private:
   // The number of ranks whose clocks are compared before the whole state.
   static constexpr std::int32_t kLooks = 8;
-  // With six moments, each with 5/4 of the number of the one before, the oldest number is a third of the
-  // newest.
+  // The number of moments that are kept. Each moment has 5/4 as many actions as the one before, so the oldest
+  // of six has about a third as many as the newest.
   static constexpr std::size_t kMoments = 6;
 
   struct Moment {

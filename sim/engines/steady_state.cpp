@@ -94,7 +94,7 @@ bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pa
   // this.
   if (one_pass.has_launches) return false;
   // Messages of the next pass may wait for several messages of this pass. The tape does not connect the queue
-  // registers of these messages.
+  // registers of these messages, so it cannot repeat such a program.
   if (has_followers(one_pass, experiment.channels)) return false;
   // The launches of the next pass start only after the launches of this pass, which the clocks and queues do
   // not contain.
@@ -102,7 +102,7 @@ bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pa
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
 
-/// Returns the start and the end of the action at a position.
+/// Returns the start and the end of the action at `position`, an index into the lists of the flat program.
 std::array<Ns, 2> times_at(const EngineRun& run, std::size_t position) {
   const std::int32_t message = run.flat.message[position];
   if (message == kNone) return {run.times.start[position], run.times.end[position]};
@@ -115,7 +115,8 @@ std::vector<StageTimes> rows_by_iteration(const EngineRun& run, const Program& p
   for (const std::vector<Action>& list : program.ranks) {
     for (StageTimes& row : rows) {
       for (std::size_t i = 0; i < list.size(); ++position) {
-        // The flat program has a barrier after each iteration except the last. The barrier is in no list.
+        // The flat program has a barrier after each iteration except the last. The barrier is in no list, so
+        // it is skipped.
         if (run.flat.ops[position] == FlatOp::barrier) continue;
         const std::array<Ns, 2> times = times_at(run, position);
         row.insert(row.end(), times.begin(), times.end());
@@ -317,7 +318,7 @@ class MicrobatchRows {
   struct Entry {
     std::array<Ns, 2> times{};
     std::int32_t rank = 0;
-    std::uint32_t what = 0;  ///< stage and kind
+    std::uint32_t what = 0;  ///< stage and kind of the action, as one number
   };
 
   std::span<const Entry> row(std::size_t number) const {

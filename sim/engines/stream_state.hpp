@@ -49,10 +49,11 @@ inline Ns covered(std::vector<Interval>& intervals, Ns from, Ns to) {
 
 struct RankState {
   Ns clock_ns = 0;
-  Ns collectives_ns = 0;              ///< end of the rank's last collective
-  std::int64_t position = 0;          ///< number of placed list entries, including SENDs and RECVs
+  Ns collectives_ns = 0;  ///< end of the rank's last collective
+  /// Number of entries of the rank's list that were placed so far, including SENDs and RECVs.
+  std::int64_t position = 0;
   std::int64_t actions = 0;           ///< number of placed compute actions
-  RankMeter meter;                    ///< figures of the rank, if the walk computes figures
+  RankMeter meter;                    ///< figures of the rank; filled only if the walk computes figures
   std::vector<std::int32_t> senders;  ///< ranks with which this rank exchanges messages
 };
 
@@ -276,7 +277,7 @@ class MessagesInFlight {
     for (const ActionWay& way : ways_.taken_by(action)) see(tables_[way.number].take(action.microbatch));
   }
 
-  /// Removes all messages.
+  /// Removes all messages that are in flight.
   void clear() { std::ranges::fill(tables_, FlightTable()); }
 
   template <class State>

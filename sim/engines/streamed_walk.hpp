@@ -31,8 +31,8 @@ struct RankTraffic {
   Bytes bytes = 0;
 };
 
-/// The result of a streamed walk, which stores neither lists nor spans. Its figures equal those of a run that
-/// stores all spans.
+/// The result of a streamed walk, which stores neither the action lists nor the start and end of each action.
+/// Its figures equal those of a run that stores both.
 struct StreamedRun {
   Ns makespan_ns = 0;
   std::vector<RankFigures> ranks;  ///< figures and memory of each rank, without device names

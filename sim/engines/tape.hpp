@@ -117,7 +117,7 @@ struct Tape {
   std::vector<Action> class_actions;
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
-  MicrobatchGroups groups;  ///< the groups of microbatches for which there are separate classes
+  MicrobatchGroups groups;  ///< the groups of microbatches that have their own duration classes
   std::int32_t rank_count = 0;
   /// The number of registers. Registers 0 to rank_count - 1 are the ranks' clocks. Register `last` holds
   /// the latest end of the messages for which no rank waits.

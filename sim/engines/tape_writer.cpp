@@ -1,10 +1,11 @@
 // Numbers the classes of a tape, and assigns registers to its queues, while compile.cpp or turn_tape.cpp
 // writes the tape.
 //
-// Groups with the same kinds of actions on the same stages have one duration class. If microbatches have
-// different costs, each group of equal microbatches has its own classes. A single action is found in a table
-// by its group of microbatches, stage and kind. An overlapped pair is found action by action, as a path in a
-// tree:
+// Many instructions of a tape take equally long. So an instruction does not store its duration, but the
+// number of a duration class. Two actions have the same class if they have the same kind and stage and if
+// their microbatches cost the same. The class of a single action is found in a table by its stage, its kind
+// and its group of equal microbatches. Two actions that overlap are one instruction, whose class is found
+// action by action, as a path in a tree:
 //
 //   (0F5;3B2)   first 0F -> its place in the table; then (0F, 3B) -> number of that pair
 //
@@ -143,7 +144,8 @@ void MessageWays::pair_queues() {
   for (const Way& way : ways_) {
     if (way.eager && sends[way.receiver]) queues_[way.receiver].across = kSeveral;
   }
-  // Two queues hold the same messages if each is the only queue at the other end of the other's messages.
+  // Queues A and B hold the same messages if all messages of A pass B at their other end, and all messages of
+  // B pass A.
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     const std::uint32_t across = queues_[queue].across;
     const bool equal = across < kSeveral && queues_[across].across == queue;

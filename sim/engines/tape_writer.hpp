@@ -187,13 +187,15 @@ class TapeClasses {
   MicrobatchGroups groups_;
   Register ranks_;
   Tape& tape_;
-  std::vector<std::uint32_t> single_;  // duration class of each group of microbatches, stage and kind
+  // Duration class of each single action, by its group of microbatches, its stage and its kind.
+  std::vector<std::uint32_t> single_;
   // A numbering of groups with at least two actions. The key of a group has three parts: the count of the
   // actions before the last one, the number of these actions as a group, and the last action.
   Numbering<3> longer_;
   std::vector<std::uint32_t> of_longer_;
   std::uint32_t launch_ = kNoClass;
-  std::vector<std::uint32_t> unlinked_;  // link classes of the registers after the ranks' clocks
+  // For each register after the ranks' clocks, its link class without a message.
+  std::vector<std::uint32_t> unlinked_;
 };
 
 /// The transfer class and the link class of each route, indexed by route number.
@@ -238,7 +240,8 @@ class MessageWays {
     bool is_of_queue = false;  // true if some message counts for the receiver's queue
   };
   struct Queue {
-    std::uint32_t across = kNoQueue;  // queue at the other end of all its messages, or kSeveral
+    // The queue that all its messages pass at their other end; kSeveral if there are several.
+    std::uint32_t across = kNoQueue;
     // The queue whose register this queue uses: itself, or the queue at the other end.
     std::uint32_t stands_for = 0;
   };

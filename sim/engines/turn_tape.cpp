@@ -139,7 +139,7 @@ class CollectiveEnds {
   }
 
   std::vector<Register> last_of_rank_;
-  Numbering<3> places_;           // number of each rank, stage and kind
+  Numbering<3> places_;           // number of each combination of rank, stage and kind
   std::vector<Register> newest_;  // register of the newest collective, by number in places_
   std::vector<std::int32_t> uses_;
 };
@@ -363,7 +363,7 @@ class TurnTapeWriter {
   Register gathered_ = kNoRegister;  // register of the incomplete collective
   std::vector<std::int32_t> members_;
   std::vector<Register> free_;
-  // The edge has several links, or its link is not known yet.
+  // The value for an edge that has several link classes, or whose link class is not known yet.
   static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;
   std::vector<std::uint32_t> link_of_edge_;  // link of each edge and flow
   std::vector<std::uint32_t> link_of_way_;

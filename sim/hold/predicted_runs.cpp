@@ -471,11 +471,12 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 
 // Finds the constants with which predicted steps are closest to the measured ones.
 //
-// The effect of a constant is a column with d log(predicted) / d log(constant) for each run. Constants are
-// examined in the order of kConstants, which begins with `sustained`. For rows with experts, the order is
-// expert_factor, host_layer, collectives. The part of a column that earlier columns do not explain is the
-// constant's own effect. A constant is fitted if this effect is larger than the scatter of measurements. Then
-// BOBYQA (Powell, 2009; NLopt), which needs no derivatives, solves
+// A constant should be fitted only if the measured runs determine it. The effect of a constant on a run is d
+// log(predicted) / d log(constant), so its effects on all runs form a column of numbers. Constants are
+// examined in the order of kConstants, which begins with `sustained`. For runs of models with experts, the
+// order is expert_factor, host_layer, collectives. The columns of earlier constants explain a part of the new
+// column, and the rest is the constant's own effect. A constant is fitted if this effect is larger than the
+// scatter of measurements. Then BOBYQA (Powell, 2009; NLopt), which needs no derivatives, solves
 //
 //     minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
 //

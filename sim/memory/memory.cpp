@@ -109,7 +109,8 @@ class RankHoldings {
 
   Bytes share(std::int32_t stage, Bytes bytes, std::int32_t from_sharding) const {
     const auto group = static_cast<Bytes>(program_.placement.stages[index(stage)].ranks.size());
-    // The result is rounded up, because it is the size of the largest part.
+    // The bytes are divided among the `group` members, whose parts may differ by one byte. The largest part
+    // counts, so the result is rounded up.
     return program_.sharding >= from_sharding ? (bytes + group - 1) / group : bytes;
   }
 
@@ -213,8 +214,8 @@ class RankHoldings {
     const Bytes kept = is_reduced ? share(stage, whole, 2) : whole;
     hold_between(MemoryCategory::gradients, kept, life.first, life.step);
     if (kept == whole) return;
-    // After the first reduction, a sharded replica retains only a part of the gradients. Until then, it also
-    // holds the rest. For each later reduction, it holds a whole buffer in addition to the part.
+    // After the first reduction, a sharded replica retains only its own part of the gradients. Until then, it
+    // also holds the rest. For each later reduction, it holds a whole buffer in addition to the part.
     Bytes beside = whole - kept;
     for (const auto& [begun, reduced] : life.sums) {
       hold_between(MemoryCategory::gradients, beside, begun, reduced == kNoPosition ? life.step : reduced);

@@ -54,7 +54,8 @@ class MemoryOfRanks {
   /// Keeps a reference to the experiment, which must outlive this object.
   MemoryOfRanks(const Experiment& experiment, const MemoryOptions& options);
 
-  /// Returns the memory of one rank. `spans` are its actions and messages in program order.
+  /// Returns the memory of one rank. `spans` are the start and end of its actions and messages, in program
+  /// order.
   RankMemory of(std::int32_t rank, std::span<const Span> spans) const;
 
  private:
@@ -128,7 +129,7 @@ class ListHoldings {
   };
 
   const CostTable& costs_;
-  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // kinds of actions of each stage
+  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // bytes of one action of each kind on each stage
   // The gradient bytes that are held for each stage. Each stage must be on one rank.
   std::vector<Bytes> gradients_;
 };

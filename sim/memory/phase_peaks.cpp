@@ -51,7 +51,7 @@ struct MessageSeries {
   std::vector<Ns> starts{};
 };
 
-/// The times of one action.
+/// The start and the end of one action, in ns.
 struct StartAndEnd {
   Ns start = 0;
   Ns end = 0;
@@ -122,7 +122,8 @@ class CollectedTimes {
 
   template <class Code>
   bool follow(const Code& code) {
-    // A compute instruction never has the class kNoTime, even if it takes no time.
+    // A compute action never has the duration class kNoTime, even if it takes 0 ns. A message of an
+    // instruction with kNoTime is therefore not sent at the end of a compute action.
     const bool is_known = std::ranges::all_of(code, [&](const auto& step) {
       return step.duration != kNoTime || tape_.links[step.link].transfer == LinkClass::kNoTransfer;
     });
@@ -142,8 +143,7 @@ class CollectedTimes {
   const Tape& tape_;
   const TapeCosts& priced_;
   ProgramMoments moments_;
-  std::vector<std::size_t>
-      stream_of_link_;  // series of each link class, or kNoStream for a class without bytes
+  std::vector<std::size_t> stream_of_link_;  // series of messages of each link class; kNoStream for no bytes
 };
 
 /// The bytes of the messages that each kind of action on each stage receives and sends.

@@ -69,8 +69,8 @@ void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t o
 std::optional<Ns> FlowNetwork::next_end() {
   update_rates();
   if (ends_.empty()) return std::nullopt;
-  // The tree may contain an end that is too early. If it is at the root, it is corrected, and then another
-  // class may end first.
+  // The tree finds the class of flows that ends first. It may contain ends that are too early. Such an end is
+  // corrected only when it is at the root, and then another class may end first.
   while (classes_[index(ends_[1].flow_class)].ends_later) enter_end(ends_[1].flow_class);
   if (ends_[1].time_ns == kNever) return std::nullopt;
   return ends_[1].time_ns;

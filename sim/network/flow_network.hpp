@@ -54,7 +54,7 @@ class MaxMinShare {
     std::int32_t first_hop = 0;
     std::int32_t end_hop = 0;
     std::int32_t flows = 0;
-    bool noted = false;  // true if the class is already in noted_
+    bool noted = false;  // true if the class is in noted_, so that it is not added twice
   };
   /// One entry in the list of a link's users: a class that crosses the link and has flows in progress.
   struct User {
@@ -66,7 +66,7 @@ class MaxMinShare {
     double capacity = 0;
     std::vector<User> users{};
     std::int32_t flows = 0;  // number of flows of all users
-    bool waits = false;      // true if the link is in waiting_
+    bool waits = false;      // true if the link is in waiting_, so that it is not added twice
   };
 
   void change(std::int32_t flow_class, std::int32_t flows);

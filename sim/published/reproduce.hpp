@@ -118,7 +118,7 @@ ReproducedFigure noted(ReproducedFigure figure, std::string note);
 /// Returns `figure` with the tolerance of a number that is printed with `decimals` decimals.
 ReproducedFigure with_decimals(int decimals, ReproducedFigure figure);
 
-/// One experiment of a paper.
+/// One experiment of a paper that this program repeats, with the function that predicts its figures.
 struct Reproduction {
   std::string_view name;     ///< for example "zero-bubble-table-5"
   std::string_view source;   ///< the paper, and the section, table or figure
@@ -242,8 +242,8 @@ struct CutPipeline {
 /// Predicts a training with the given pipeline and the schedule 1F1B-RR.
 ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline);
 
-/// Predicts a training with the schedule 1F1B-RR. Its pipeline is the plan of PipeDream's recurrence as the
-/// paper prints it.
+/// Predicts a training with the schedule 1F1B-RR. Its pipeline is the plan that PipeDream's dynamic programme
+/// finds with the formula as the paper prints it.
 ClusterRun planned_run(const Scenario& training, const PlanOptions& options);
 /// Predicts a training like planned_run(), with more minibatches in flight. Each worker has NOAM (the paper's
 /// number) plus `more` of them, even if they do not fit in memory.

@@ -137,8 +137,9 @@ double torus_rate(std::int32_t rows, std::int32_t columns, std::int32_t cores) {
   return data_parallel_run(training_scenario(kTraining, cluster), cores).samples_per_second;
 }
 
-/// Returns the time of an all-reduce by the published formula, in milliseconds. Each of the `steps` steps
-/// adds twice the latency of a link.
+/// Returns the time of an all-reduce by the published formula, in milliseconds. The all-reduce is a
+/// reduce-scatter and then an all-gather. Each of the two takes `steps` steps, and each step adds the latency
+/// of one link.
 double closed_form_ms(std::int32_t cores, Bytes bytes, std::int32_t steps) {
   const double n = cores;
   return (2 * (n - 1) / n * static_cast<double>(bytes) / kLinkBytesPerSecond * 1e3) +

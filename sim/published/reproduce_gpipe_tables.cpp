@@ -109,11 +109,14 @@ void add_gain_from_microbatches(Figures& figures) {
 
 constexpr std::int64_t kWidth = 2048;
 constexpr std::int64_t kVocabulary = 32'000;
-// The parameters of the tables of input and output tokens.
+// The parameters of the two tables, one for input tokens and one for output tokens. Each has a vector for
+// each word of the vocabulary.
 constexpr std::int64_t kEmbedding = 2 * kVocabulary * kWidth;
-constexpr std::int64_t kBlock = 12 * kWidth * kWidth;  // attention, and an MLP of four times the width
-constexpr double kPlainGiB = 3.9;  // the activations of a layer; the row Naive-1 has 11.7 GiB for 3 layers
-// The activations of a layer; the row Pipeline-1 has 6.4 GiB for 13 layers.
+// Parameters of a layer: 4 width^2 for attention, and 8 width^2 for an MLP of four times the width.
+constexpr std::int64_t kBlock = 12 * kWidth * kWidth;
+// GiB of activations of a layer, from the row Naive-1: 11.7 GiB for 3 layers.
+constexpr double kPlainGiB = 3.9;
+// GiB of activations of a layer with recomputation, from the row Pipeline-1: 6.4 GiB for 13 layers.
 constexpr double kCheckpointGiB = 0.492;
 
 std::int64_t parameters(std::int64_t layers) { return kEmbedding + layers * kBlock; }

@@ -150,7 +150,7 @@ Figures mt_nlg() {
   struct Row {
     std::int32_t pipelines;
     double seconds;
-    double tflops;  // 0 if the paper does not print it
+    double tflops;  // rate of a device; 0 if the paper does not print it
   };
   constexpr std::int32_t kBatch = 1920;
   const auto predicted = [](std::int32_t pipelines) {

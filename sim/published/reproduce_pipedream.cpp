@@ -110,7 +110,7 @@ PipelinePlan plan_of(const LayerGraph& graph, std::int32_t workers, double bytes
   return *std::move(plan);
 }
 
-/// One row in the output of the released partitioner.
+/// One row in the output of PipeDream's released partitioner: the times that it prints for a plan.
 struct PublishedPlan {
   const char* model;
   double bytes_per_second;
@@ -263,8 +263,9 @@ std::vector<ReproducedFigure> reproduce_pipedream_traffic() {
   const LibraryModel vgg = library_model("vgg16");
   const LibraryModel resnet = library_model("resnet50");
   const LibraryModel alexnet = library_model("alexnet");
-  constexpr std::size_t kVggFullyConnected = 33;  // number of layers before node35
-  std::size_t resnet_cut = 0;                     // index of node95, the last layer before the cut
+  // Number of layers before node35 of the profile, the first fully connected layer.
+  constexpr std::size_t kVggFullyConnected = 33;
+  std::size_t resnet_cut = 0;  // index of node95 of the profile, the last layer before the cut
   while (!resnet.graph.layers[resnet_cut].name.ends_with("-95")) ++resnet_cut;
   std::size_t alexnet_cut = 0;  // number of layers before the first fully connected layer
   while (!alexnet.graph.layers[alexnet_cut].name.starts_with("Linear")) ++alexnet_cut;
@@ -331,7 +332,7 @@ std::vector<TableOneRow> rows() {
           {kGnmt8, "pipedream-a", 3, 4, straight(12), 2.95}};
 }
 
-/// Returns the row's cluster with all bandwidths multiplied by `part`.
+/// Returns the cluster of a row of table 1 with all bandwidths multiplied by `part`, a number from 0 to 1.
 ClusterSpec cluster_of(const TableOneRow& row, double part) {
   ClusterSpec cluster = pipedream_cluster(row.preset, row.servers);
   auto& shape = std::get<TwoLevelCluster>(cluster.shape);
@@ -399,7 +400,8 @@ std::string what_of(const TableOneRow& row, const std::string& assumed) {
                      assumed);
 }
 
-/// One assumption about the bandwidths. It has the rows to which it was fitted, and the rows that test it.
+/// One assumption about the bandwidths. It has the rows of table 1 to which it was fitted, and the rows that
+/// test it.
 struct Attempt {
   std::string title;
   Parts parts;

@@ -31,7 +31,7 @@ constexpr std::int32_t kVggConvolutions = 33;  // number of layers before the fi
 constexpr std::int32_t kAlexNetConvolutions = 13;
 constexpr double kWorkerGiB = 16;
 
-/// Adds figures of a run. The paper does not print these figures.
+/// Adds the figures of a run. The paper does not print them, so they are only shown.
 void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
   figures.push_back(shown(what + ": samples/s", run.samples_per_second));
   figures.push_back(shown(what + ": MB a sample", run.megabytes_a_sample));
@@ -84,10 +84,10 @@ void add_victory(Figures& figures, const std::string& what, const ClusterRun& pi
                           "no number is printed; the bound, 1.75, is ours"));
 }
 
-/// Adds figures that show why the plan of PipeDream's recurrence is slower than the released plan. The
-/// replicas of a stage reduce their gradients together, so they also send their messages at the same time.
-/// With NOAM minibatches in flight (the number in the paper), the replicas wait for these messages. One more
-/// minibatch in flight hides a part of the wait.
+/// Adds figures that show why the plan that PipeDream's dynamic programme finds is slower than the released
+/// plan. The replicas of a stage reduce their gradients together, so they also send their messages at the
+/// same time. With NOAM minibatches in flight (the number in the paper), the replicas wait for these
+/// messages. One more minibatch in flight hides a part of the wait.
 void add_lock_step(Figures& figures, const Training& training, const ThreeWays& ways) {
   const ClusterRun deeper = deeper_planned_run(ways.scenario, {}, 1);
   const std::string what = fmt::format("{}, planned {} over data parallelism: samples/s", training.title,
@@ -113,8 +113,8 @@ void add_released(Figures& figures, const Training& training, const ClusterSpec&
   add_lock_step(figures, training, ways);
 }
 
-/// Returns options without a memory limit. With a limit, the recurrence would find no plan for ResNet-50,
-/// because it counts the output of every layer as memory.
+/// Returns options without a memory limit. With a limit, PipeDream's planner would find no plan for
+/// ResNet-50, because it counts the output of every layer as memory.
 PlanOptions without_limit() { return {.memory_limit = std::numeric_limits<Bytes>::max()}; }
 
 /// Adds the paper's claim for ResNet-50: data parallelism is best on both clusters.

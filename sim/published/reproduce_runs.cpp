@@ -68,7 +68,7 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
 
 double reduction_ms(Cluster cluster, Bytes gradients) {
   const std::int32_t replicas = cluster.device_count();
-  // The computation takes no time, so the makespan is the time of the reduction.
+  // The computation takes no time, so the makespan is the time of the reduction alone.
   Shape shape{.stages = 1, .microbatches = replicas};
   shape.replicas = {replicas};
   auto program = generate("data-parallel", shape).and_then([](const Program& p) { return lower(p); });
@@ -184,7 +184,7 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
   scenario.batch.own_micro_batch_size = model.batch;
   scenario.batch.micro_batch_size = training.samples;
   scenario.optimizer = training.optimizer;
-  scenario.shape.buckets = {kGradientBuckets};  // applies to the stages of any plan
+  scenario.shape.buckets = {kGradientBuckets};  // one list entry applies to all stages of any plan
   return scenario;
 }
 

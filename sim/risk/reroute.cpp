@@ -80,11 +80,11 @@ class Queue {
   std::size_t next_ = 0;
 };
 
-/// A compute action of a program: its kind, stage and unit.
+/// The identity of a compute action: its kind, its stage, and its microbatch or slice.
 using ActionKey = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 ActionKey action_key_of(const Action& action) { return {action.kind, action.stage, action.microbatch}; }
 
-/// The start of each action.
+/// The start of each compute action, in ns.
 using ActionStarts = std::map<ActionKey, Ns>;
 
 /// A run of the queues of all ranks in the order of time. It merges the queues of each rank into one list.
@@ -107,7 +107,8 @@ class MergeWalk {
     for (std::size_t rank = 0; rank < queues_.size(); ++rank) count_weight_gradients(rank);
   }
 
-  /// Runs all queues. Returns the merged lists, or nothing if the ranks wait for each other.
+  /// Runs all queues. Returns the merged action list of each rank, or nothing if the ranks wait for each
+  /// other.
   std::optional<std::vector<std::vector<Action>>> lists() {
     for (std::size_t rank = 0; rank < queues_.size(); ++rank) refresh(rank);
     while (!choices_.empty()) run(*choices_.begin());
@@ -289,8 +290,8 @@ std::optional<std::string> fault_of_program(const Program& program, std::int32_t
   return std::nullopt;
 }
 
-/// Returns the placement of a stage without the replica `gone`. The units of this replica are distributed in
-/// turn to the other replicas.
+/// Returns the placement of a stage without the replica `gone`. The microbatches (or slices) of this replica
+/// are distributed in turn to the other replicas.
 StagePlacement without_replica(const StagePlacement& stage, std::int32_t gone, std::int32_t units) {
   StagePlacement left{.ranks = stage.ranks, .route = {}, .passes = stage.passes};
   left.ranks.erase(left.ranks.begin() + gone);

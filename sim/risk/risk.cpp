@@ -42,7 +42,8 @@ namespace penstock {
 
 namespace {
 
-/// The random numbers of one trial.
+/// The random numbers of one trial. They depend only on the seed, the number of the trial, and the rank or
+/// action.
 class TrialDraws {
  public:
   TrialDraws(const Noise& noise, std::uint64_t trial)

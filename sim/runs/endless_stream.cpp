@@ -128,8 +128,8 @@ RunOfStream read_stream(const Run& run, const Experiment& experiment, const Stre
   return found;
 }
 
-/// Compiles the stream to a tape by placement rounds (compile_turns()), and reads the spans of its actions.
-/// Returns nothing if the rounds stall because ranks wait for each other.
+/// Compiles the stream to a tape by placement rounds (compile_turns()), and reads the start and end of its
+/// actions. Returns nothing if the rounds stall because ranks wait for each other.
 std::optional<RunOfStream> read_turns(const Experiment& experiment, const StreamQuestion& question) {
   auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
   if (!turns) return std::nullopt;

@@ -41,11 +41,12 @@ enum class WantedFigures : std::uint8_t { all, of_rows };
 struct Wanted {
   Engine asked = Engine::automatic;  ///< engine that the user has chosen
   WantedFigures figures = WantedFigures::all;
-  bool timeline = false;  ///< true if the caller wants the span of every action
+  bool timeline = false;  ///< true if the caller wants the start and end of every action
   /// True if the caller wants each rank's memory over time, false for its peak only.
   bool memory_over_time = false;
   bool own_period = false;  ///< true if the steady rate must come from the run's own microbatches
-  /// True if the run must use lowered lists; tests compare other engines with such a run.
+  /// True if the run must use lowered lists, which contain SENDs and RECVs. Tests compare other engines with
+  /// such a run.
   bool stored = false;
   std::string stalled{};  ///< message of placement rounds that have stalled; empty if no rounds have stalled
 };

@@ -65,7 +65,8 @@ void set_releases(std::span<Span> spans, const Experiment& experiment) {
   const Program& program = experiment.program;
   for (Span& span : spans) {
     if (!is_send(span.action.kind)) continue;
-    // Microbatch numbers continue over iterations, but the placement has only the numbers of one iteration.
+    // Microbatch numbers continue from one iteration to the next, but the placement has only the numbers of
+    // one iteration.
     const std::int32_t unit = span.action.microbatch % program.unit_count();
     const std::int32_t to = program.placement.rank_of(span.action.peer, unit);
     span.released_ns = span.end_ns - prices.of(span.rank, to, 0).latency_ns;
@@ -95,7 +96,7 @@ void SentBytes::add(Spans of_rank, LinkBytes& links) {
       for (const RingHop& hop : rings_.of(span.action).sent_by(span.rank)) bytes_to(hop.to) += hop.bytes;
     }
   }
-  // Looking up a route for each neighbour is faster than looking it up for each message.
+  // A rank sends many messages to few neighbours, so the route is looked up once for each neighbour.
   for (const auto& [to, bytes] : bytes_to_) links.add(of_rank.front().rank, to, bytes);
   bytes_to_.clear();
 }

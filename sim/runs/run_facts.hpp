@@ -87,8 +87,9 @@ class SentBytes {
   std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;
 };
 
-/// The figures, memory and traffic of a run, computed from its spans, one rank after another. `options`
-/// state which of them are wanted. simulate.cpp and runs_without_lists.cpp use this class.
+/// The figures, memory and traffic of a run, computed from its spans (the start and end of each action), one
+/// rank after another. `options` state which of them are wanted. simulate.cpp and runs_without_lists.cpp use
+/// this class.
 class SpanReadings {
  public:
   /// Keeps references to both arguments, which must outlive this object. Does not read the program's lists.

@@ -115,7 +115,7 @@ RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
   return facts;
 }
 
-/// Makes the result of a program that has no lists.
+/// Makes the result of a program that is stored as loops, without lists of actions.
 Result result_without_lists(const Experiment& experiment, StreamedRun run, RunFacts facts) {
   facts.has_digest = false;
   facts.updates = steps_of_input_stage(experiment);
@@ -228,8 +228,9 @@ std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std:
   return memories;
 }
 
-/// Returns the memory of all ranks. It is computed from the lists if possible, otherwise from the tape, and
-/// otherwise from spans, which cost most.
+/// Returns the memory of all ranks. It tries the cheapest way first. The order of the action lists alone is
+/// enough for some programs, others also need the times of the tape. The rest need the start and end of every
+/// action (a Timeline), which cost most.
 std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
                                     const TapeCosts& costs, const MemoryOptions& options) {
   std::optional<std::vector<Bytes>> peaks = list_peaks(experiment.program, experiment.costs);

@@ -82,7 +82,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOp
   return notes;
 }
 
-/// Frees all parts of a run that are not needed to make spans.
+/// Frees the parts of `run` that are not needed to make spans (the start and end of each action).
 void forget_all_but_spans(EngineRun& run) {
   run.tape.reset();
   run.flat.messages = {};
@@ -92,7 +92,8 @@ void forget_all_but_spans(EngineRun& run) {
   run.flat.released_by_consumer = {};
 }
 
-/// Passes the spans of all ranks to `readings`. Returns them if `kept` is `all`, otherwise an empty list.
+/// Passes the spans of all ranks to `readings`. Returns the spans if `kept` is TimelineKept::all, otherwise
+/// an empty list.
 std::vector<Span> read_spans(const EngineRun& run, const Placement& placement, TimelineKept kept,
                              SpanReadings& readings) {
   std::vector<Span> all;
@@ -336,7 +337,7 @@ double sharing_band(const Experiment& experiment, Ns makespan_ns) {
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
   const WalkDurations durations = walk_durations(experiment, flat);
   Ns farthest = 0;
-  // Two sizes of the change are tried. With a single size, the same messages might meet by chance.
+  // Two sizes of the change are tried, because with a single size the same messages might meet by chance.
   for (const double part : {1e-6, 1e-5}) {
     const Ns other = last_end(event_walk(experiment, flat, disturbed(durations, part)));
     farthest = std::max(farthest, std::abs(other - makespan_ns));

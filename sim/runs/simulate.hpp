@@ -31,7 +31,7 @@
 
 namespace penstock {
 
-/// The steady state of a stream.
+/// The steady state of an asynchronous stream that never ends: its rate, and the peak memory of each rank.
 struct EndlessStream {
   std::optional<double> samples_per_second;  ///< absent if the stream takes no time
   /// True if the period of the stream is exact. False if the rate is a mean over several rounds of the
@@ -88,8 +88,8 @@ enum class ProgramDigest : std::uint8_t { find, skip };
 /// more runs (sharing_band()).
 enum class SharingBand : std::uint8_t { skip, find };
 
-/// A switch for the timeline of the result, which has the span of every action. The figures do not depend
-/// on it.
+/// A switch for the timeline of the result, which has the start and end of every action. The figures do not
+/// depend on it.
 enum class TimelineKept : std::uint8_t { all, none };
 
 /// A function that finds the steady state of an asynchronous schedule: endless_stream(), or a function that

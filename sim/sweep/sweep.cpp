@@ -78,7 +78,7 @@ Numbers virtual_stages_of(const ScheduleInfo& schedule, const Scenario& scenario
 }
 
 std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid& grid) {
-  // A program file has one schedule. The schedules of the grid are ignored.
+  // A program file has one schedule, so the schedules of the grid are ignored.
   if (scenario.program) return {scenario.program->schedule};
   return grid.schedules.empty() ? std::vector<std::string>{scenario.schedule} : grid.schedules;
 }
@@ -343,7 +343,7 @@ SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine,
       return {row, prediction->result.notes};
     }
     add_refusal(row, scenario, prediction.error());
-  } catch (const std::exception& failure) {  // a point without enough memory must not end the sweep
+  } catch (const std::exception& failure) {  // a point that needs too much memory must not end the sweep
     row.status = SweepStatus::failed;
     row.reason = failure.what();
   }
