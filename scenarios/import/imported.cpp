@@ -457,8 +457,11 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
                     .yaml = "",
                     .keys = collected.settings.report(request.ignore),
                     .notes = {}};
-  if (const std::string refusal = refusal_of(imported.keys, plan.refusals); !refusal.empty())
-    return tl::unexpected(fmt::format("{}: {}", name, refusal));
+  if (const std::string refusal = refusal_of(imported.keys, plan.refusals); !refusal.empty()) {
+    // A part of a script that was not read may be the reason why a value is not known.
+    return tl::unexpected(
+        fmt::format("{}: {}{}{}", name, refusal, unread.empty() ? "" : "\n  ", fmt::join(unread, "\n  ")));
+  }
   if (takes_nothing(imported.keys)) {
     return tl::unexpected(fmt::format("{}: no key of {} is found, so there is nothing to predict{}{}", name,
                                       imported.importer, unread.empty() ? "" : ": ",

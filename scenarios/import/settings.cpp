@@ -230,7 +230,8 @@ bool names_key(const SettledRow& row, std::string_view full, std::string_view pl
   for (std::string_view rest = row.names; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    if (name.ends_with('*') ? full.starts_with(name.substr(0, name.size() - 1)) : plain == plain_name(name))
+    if (name.ends_with('*') ? full.starts_with(underscored(name.substr(0, name.size() - 1)))
+                            : plain == plain_name(name))
       return true;
   }
   return false;

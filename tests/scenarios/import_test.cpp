@@ -18,6 +18,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/import/settings.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
@@ -33,6 +34,7 @@
 namespace penstock {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -84,6 +86,16 @@ Scenario priced(ImportRequest request, std::int64_t devices) {
 
 const Workload& work_of(const Scenario& scenario) { return std::get<DeviceModel>(scenario.model).work; }
 
+/// Returns the number of copies of the pipeline. An imported scenario does not state it, so that it follows
+/// from the devices and the degrees, also if a flag changes a degree.
+std::int64_t copies_of(const Scenario& scenario) {
+  EXPECT_FALSE(std::get<DeviceModel>(scenario.model).copies);
+  const auto experiment = prepare(scenario);
+  EXPECT_TRUE(experiment) << experiment.error().message;
+  if (!experiment || !scenario.batch.micro_batch_size) return 0;
+  return static_cast<std::int64_t>(experiment->samples_per_microbatch) / *scenario.batch.micro_batch_size;
+}
+
 /// Returns the decision about a key and its text, such as "ignored: unknown".
 std::string fate_of(const Imported& result, std::string_view key) {
   const auto found = std::ranges::find(result.keys, key, &ImportedKey::key);
@@ -133,7 +145,7 @@ TEST(MegatronImport, ReadsAScriptWithArraysVariablesAndConditions) {
   EXPECT_EQ(scenario.schedule, "1f1b");
   EXPECT_EQ(scenario.shape.stages, 4);
   EXPECT_EQ(work_of(scenario).parallel.tensor, 2);
-  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
+  EXPECT_EQ(copies_of(scenario), 4);
   EXPECT_EQ(std::get<DeviceModel>(scenario.model).devices, 32);
   EXPECT_EQ(scenario.batch.micro_batch_size, 1);
   EXPECT_EQ(scenario.batch.global_batch_size, 128);
@@ -185,7 +197,7 @@ TEST(MegatronImport, CutsLayersWithEmbeddingAndLossInTheirPlace) {
   const Scenario scenario = priced(request, 8);
   EXPECT_EQ(scenario.schedule, "interleaved");
   EXPECT_EQ(scenario.shape.virtual_stages, 2);
-  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 2);
+  EXPECT_EQ(copies_of(scenario), 2);
   EXPECT_EQ(std::get<DeviceModel>(scenario.model).split.rule, LayerSplit::Rule::ends_one_less);
 }
 
@@ -396,10 +408,59 @@ TEST(MegatronImport, TakesTheConfigurationOfTheLibraryForItsName) {
 }
 
 TEST(MegatronImport, RefusesAScriptWithoutAnArgumentThatItTakes) {
-  EXPECT_EQ(
-      import_error(request_of("source CONFIG.sh\ntorchrun --nproc_per_node 8 pretrain.py $ARGS --mine 3\n")),
-      "run: no key of Megatron-LM's arguments is found, so there is nothing to predict: run: line 1: "
-      "another file is not read: source CONFIG.sh");
+  EXPECT_EQ(import_error(request_of("source CONFIG.sh\ntorchrun --nproc_per_node 8 pretrain.py --mine 3\n")),
+            "run: no key of Megatron-LM's arguments is found, so there is nothing to predict: run: line 1: "
+            "another file is not read: source CONFIG.sh");
+}
+
+// Otherwise the flags in the variable would be lost, or be read as the value of the flag before it.
+TEST(Shell, RefusesAVariableThatMayHoldFlags) {
+  const auto error_of = [](std::string_view flags) {
+    return import_error(request_of(fmt::format("source CONFIG.sh\ntorchrun pretrain.py {}\n", flags)));
+  };
+  EXPECT_THAT(error_of("$ARGS --num-layers 8"),
+              AllOf(HasSubstr("${ARGS} true: may hold flags"), HasSubstr("is not read: source CONFIG.sh")));
+  EXPECT_THAT(
+      error_of("--num-layers 8 --bf16 --sequence-parallel $MP"),
+      HasSubstr("--sequence-parallel ${MP}: is followed by ${MP}, whose value the file does not state"));
+  EXPECT_THAT(error_of("--num-layers 8 --split 99,1,0 $MP"), HasSubstr("${MP} true: may hold flags"));
+  EXPECT_THAT(error_of("--num-layers 8 --${KIND}-layers 3"), HasSubstr("the name of this flag is not known"));
+  // Scripts pass on their own arguments, and run without them.
+  EXPECT_THAT(error_of("--num-layers 8 --data-path $DATA \"$@\""), HasSubstr("imported:"));
+}
+
+TEST(Shell, CannotDecideWhetherACommandSucceeds) {
+  EXPECT_THAT(
+      import_error(request_of("if nvidia-smi; then\n  PP=4\nelse\n  PP=2\nfi\n"
+                              "torchrun pretrain.py --num-layers 8 --pipeline-model-parallel-size $PP\n")),
+      HasSubstr("the condition cannot be decided: nvidia-smi"));
+}
+
+TEST(MegatronImport, NamesUnknownKeysAndWhatTheyResemble) {
+  const Imported result =
+      imported(request_of("--num-layers 8 --tensor-modle-parallel-size 8 --my-own-flag 3"));
+  EXPECT_EQ(fate_of(result, "--tensor-modle-parallel-size"),
+            "ignored: unknown; did you mean tensor_model_parallel_size?");
+  EXPECT_THAT(import_summary(result),
+              HasSubstr("of which 2 are unknown: --tensor-modle-parallel-size (did you mean "
+                        "tensor_model_parallel_size?), --my-own-flag"));
+}
+
+TEST(MegatronImport, RefusesADeviceForAModelOfUnknownSizes) {
+  ImportRequest request =
+      request_of("--num-layers 8 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096");
+  request.device = "h100-sxm";
+  EXPECT_EQ(import_error(request),
+            "run: the model's vocabulary is not stated, so nothing can be priced; give --model config.json, "
+            "or --set "
+            "model.transformer.vocabulary=N");
+}
+
+TEST(MegatronImport, TakesTheDevicesThatHoldItsExperts) {
+  const Imported result = imported(request_of(
+      "--num-layers 8 --num-experts 16 --expert-model-parallel-size 8 --tensor-model-parallel-size 2"));
+  EXPECT_THAT(result.notes,
+              testing::Contains(HasSubstr("the 4 copies that hold its experts are taken (devices: 8)")));
 }
 
 TEST(MegatronImport, SaysWhichKeysHaveNoPriceAndWhichHaveNoEffect) {
@@ -575,7 +636,7 @@ TEST(DeepSpeedImport, TakesTheOptimizerAndTheDivisionOfSequences) {
   EXPECT_THAT(imported(request).yaml, Not(HasSubstr("context: 2"))) << "without a device nothing is priced";
   const Scenario scenario = priced(request, 8);
   EXPECT_EQ(work_of(scenario).parallel.context, 2);
-  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
+  EXPECT_EQ(copies_of(scenario), 4);
   EXPECT_EQ(scenario.optimizer, Optimizer::momentum);
   EXPECT_EQ(work_of(scenario).gradient_bytes, 4);
 }
@@ -645,7 +706,7 @@ modules:
 )"),
                                    8);
   EXPECT_EQ(scenario.shape.stages, 2);
-  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
+  EXPECT_EQ(copies_of(scenario), 4);
   EXPECT_EQ(work_of(scenario).model.hidden, 4096);
   EXPECT_EQ(work_of(scenario).recompute, LayerRecompute::none);
 }
@@ -769,7 +830,7 @@ TEST(SimuMaxImport, JoinsTheFilesOfStrategyAndModel) {
        .text = R"({"hidden_size": 4096, "head_num": 32, "kv_head_num": 8, "head_size": 128,
                    "intermediate_size": 14336, "layer_num": 33, "vocab_size": 128256, "use_swiglu": true})"}};
   const Scenario scenario = priced(request, 8);
-  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
+  EXPECT_EQ(copies_of(scenario), 4);
   EXPECT_EQ(scenario.batch.global_batch_size, 32);
   EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(17, 16));
   EXPECT_EQ(work_of(scenario).recomputed_layers.count, 2);
