@@ -346,8 +346,10 @@ std::optional<std::int64_t> stated_devices(const ImportRequest& request, const P
   return *request.nodes * of_node;
 }
 
-/// Returns a message with all refused keys, or an empty text.
-std::string refusal_of(const std::vector<ImportedKey>& keys, const std::vector<std::string>& refusals) {
+/// Returns a message with all refused keys, or an empty text. The message ends with the parts of a script
+/// that were not read, because they may be the reason why a value is not known.
+std::string refusal_of(const std::vector<ImportedKey>& keys, const std::vector<std::string>& refusals,
+                       const std::vector<std::string>& unread) {
   std::vector<std::string> lines;
   for (const ImportedKey& key : keys) {
     if (key.fate == Fate::refused) lines.push_back(fmt::format("{} {}: {}", key.key, key.value, key.text));
@@ -355,6 +357,7 @@ std::string refusal_of(const std::vector<ImportedKey>& keys, const std::vector<s
   const bool has_keys = !lines.empty();
   lines.insert(lines.end(), refusals.begin(), refusals.end());
   if (lines.empty()) return "";
+  lines.insert(lines.end(), unread.begin(), unread.end());
   return fmt::format("refused, because the prediction would be wrong{}:\n  {}",
                      has_keys ? " (--ignore KEY leaves a key out)" : "", fmt::join(lines, "\n  "));
 }
@@ -457,11 +460,8 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
                     .yaml = "",
                     .keys = collected.settings.report(request.ignore),
                     .notes = {}};
-  if (const std::string refusal = refusal_of(imported.keys, plan.refusals); !refusal.empty()) {
-    // A part of a script that was not read may be the reason why a value is not known.
-    return tl::unexpected(
-        fmt::format("{}: {}{}{}", name, refusal, unread.empty() ? "" : "\n  ", fmt::join(unread, "\n  ")));
-  }
+  if (const std::string refusal = refusal_of(imported.keys, plan.refusals, unread); !refusal.empty())
+    return tl::unexpected(fmt::format("{}: {}", name, refusal));
   if (takes_nothing(imported.keys)) {
     return tl::unexpected(fmt::format("{}: no key of {} is found, so there is nothing to predict{}{}", name,
                                       imported.importer, unread.empty() ? "" : ": ",
@@ -481,10 +481,9 @@ std::string import_summary(const Imported& imported) {
   constexpr std::string_view kUnknown = "unknown; ";
   std::vector<std::string> unknown;
   for (const ImportedKey& key : imported.keys) {
-    if (key.text.starts_with("unknown"))
-      unknown.push_back(key.text == "unknown"
-                            ? key.key
-                            : fmt::format("{} ({})", key.key, key.text.substr(kUnknown.size())));
+    if (key.text == "unknown") unknown.push_back(key.key);
+    if (key.text.starts_with(kUnknown))
+      unknown.push_back(fmt::format("{} ({})", key.key, key.text.substr(kUnknown.size())));
   }
   constexpr std::size_t kMost = 5;
   if (unknown.empty()) return summary;

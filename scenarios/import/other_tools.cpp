@@ -475,9 +475,10 @@ void take_simumax_model(Importing& importing) {
   if (attention == nullptr) return;
   const std::string kind = plain_name(*attention);
   if (kind == "mla" && settings.has("kv_lora_rank")) copy_latent_sizes(importing);
-  if (kind == "mla" || kind == "mha" || kind == "gqa" || kind == "mqa")
+  if (kind == "mla" || kind == "mha" || kind == "gqa" || kind == "mqa") {
     settings.take("attention_type",
                   kind == "mla" ? "model.transformer.kv_lora_rank" : "model.transformer.kv_heads");
+  }
 }
 
 void take_simumax_parallelism(Importing& importing) {

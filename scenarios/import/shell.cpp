@@ -835,47 +835,63 @@ bool may_hold_flags(std::string_view word) {
          (std::isalpha(static_cast<unsigned char>(name.front())) != 0 || name.front() == '_');
 }
 
+/// Divides the words of a command into flags and their values, and adds them to settings.
+class FlagReader {
+ public:
+  explicit FlagReader(Settings& settings) : settings_(settings) {}
+
+  void read(const std::string& word) {
+    if (word.starts_with("--") && word.size() > 2) return begin_flag(word);
+    if (names_program_file(word) || word == "2>&1" || word == "|" || word == "&") {
+      end_flag();
+      is_after_program_ = names_program_file(word);
+      return;
+    }
+    if (may_hold_flags(word) && (has_flag_ ? !value_.empty() : is_after_program_)) {
+      end_flag();
+      settings_.add(word, "true");
+      settings_.refuse(word,
+                       "may hold flags, and the file does not state its value; write the flags in its place");
+    } else if (has_flag_) {
+      value_ += value_.empty() ? word : " " + word;
+    }
+  }
+
+  /// Adds the flag whose values were read last.
+  void end_flag() {
+    if (has_flag_) add(value_.empty() ? "true" : value_);
+    has_flag_ = false;
+    value_.clear();
+  }
+
+ private:
+  void begin_flag(const std::string& word) {
+    end_flag();
+    const std::size_t equals = word.find('=');
+    flag_ = word.substr(0, equals);
+    has_flag_ = equals == std::string::npos;
+    if (!has_flag_) add(equals + 1 == word.size() ? "null" : word.substr(equals + 1));
+  }
+
+  void add(const std::string& value) {
+    settings_.add(flag_, value);
+    if (flag_.find("${") != std::string::npos)
+      settings_.refuse(flag_, "the name of this flag is not known before the script runs; write it out");
+  }
+
+  Settings& settings_;
+  std::string flag_;
+  std::string value_;
+  bool has_flag_ = false;
+  bool is_after_program_ = false;  // flags may follow
+};
+
 }  // namespace
 
 void add_flags(Settings& settings, const std::vector<std::string>& words) {
-  std::string key;
-  std::string value;
-  bool has_key = false;
-  bool is_after_program = false;
-  const auto refuse_unknown = [&](const std::string& word) {
-    settings.add(word, "true");
-    settings.refuse(word,
-                    "may hold flags, and the file does not state its value; write the flags in its place");
-  };
-  const auto end_flag = [&] {
-    if (has_key) settings.add(key, value.empty() ? "true" : value);
-    if (has_key && key.find("${") != std::string::npos)
-      settings.refuse(key, "the name of this flag is not known before the script runs; write it out");
-    has_key = false;
-    value.clear();
-  };
-  for (const std::string& word : words) {
-    if (word.starts_with("--") && word.size() > 2) {
-      end_flag();
-      const std::size_t equals = word.find('=');
-      key = word.substr(0, equals);
-      has_key = true;
-      if (equals == std::string::npos) continue;
-      value = word.substr(equals + 1);
-      settings.add(key, value.empty() ? "null" : value);
-      has_key = false;
-      value.clear();
-    } else if (names_program_file(word) || word == "2>&1" || word == "|" || word == "&") {
-      end_flag();
-      is_after_program = names_program_file(word);
-    } else if (may_hold_flags(word) && (has_key ? !value.empty() : is_after_program)) {
-      end_flag();
-      refuse_unknown(word);
-    } else if (has_key) {
-      value += value.empty() ? word : " " + word;
-    }
-  }
-  end_flag();
+  FlagReader reader(settings);
+  for (const std::string& word : words) reader.read(word);
+  reader.end_flag();
 }
 
 }  // namespace penstock
