@@ -127,14 +127,17 @@ constexpr auto kSettled = std::to_array<SettledRow>({
      "distribute_saved_activations high_priority_stream_groups num_distributed_optimizer_instances "
      "nccl_ub use_sharp sharp_* moe_shared_expert_overlap moe_layer_recompute "
      "expert_model_parallel_size context_parallel_size deterministic_mode fp16_lm_cross_entropy "
-     "moe_expert_capacity_factor deepep_* moe_deepep_num_sms moe_hybridep_num_sms",
+     "moe_expert_capacity_factor deepep_* moe_deepep_num_sms moe_hybridep_num_sms moe_paged_stash "
+     "stash_modules",
      Fate::ignored, kNoPrice},
     {"node_rank master_addr master_port rdzv_* rdzv-id monitor_interval max_restarts standalone tee "
      "redirects "
      "local_ranks_filter log_dir role start_method ntasks* container_* no_container_* mpi account partition "
-     "job_name time output error",
+     "job_name time output error dockerfile pytorch_base_image",
      Fate::ignored, "concerns how the processes are started"},
-    {"cuda_device_max_connections cublas_* n_repeat nccl_* nvte_* torch_* pytorch_* np_* omp_num_threads "
+    {"gated_linear_unit activation_func", Fate::ignored, "swiglu states the activation"},
+    {"num_of_* use_mnnvl cuda_device_max_connections cublas_* n_repeat nccl_* nvte_* torch_* pytorch_* np_* "
+     "omp_num_threads "
      "non_deterministic_ops_allowed "
      "gpu_max_hw_queues hsa_* test_type metrics model_name",
      Fate::ignored, "is an environment variable or the setting of a test"},
