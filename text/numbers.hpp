@@ -20,10 +20,10 @@ struct Range {
 /// A number at the beginning of a text.
 template <typename Number>
 struct LeadingNumber {
-  std::optional<Number>
-      value;  ///< absent if the text does not begin with a number, or `Number` cannot hold it
-  std::string_view
-      spelling;  ///< the characters of the number; empty if the text does not begin with a number
+  /// Absent if the text does not begin with a number, or `Number` cannot hold it.
+  std::optional<Number> value;
+  /// The characters of the number; empty if the text does not begin with a number.
+  std::string_view spelling;
 };
 
 /// Reads the longest number at the beginning of the text, and returns it with its spelling. `Number` is

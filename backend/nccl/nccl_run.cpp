@@ -267,8 +267,8 @@ class NcclRun {
   std::chrono::nanoseconds step_;  // time limit of each step of the start
   RendezvousPlace store_;
   std::optional<ListeningSocket> socket_;
-  std::vector<std::unique_ptr<RankHardware>>
-      hardware_;  // GPU resources of each rank; null for ranks of other processes
+  // GPU resources of each rank; null for ranks of other processes.
+  std::vector<std::unique_ptr<RankHardware>> hardware_;
 };
 
 /// Returns why this host has too few GPUs for its processes, or nothing if it has enough.

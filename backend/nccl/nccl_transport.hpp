@@ -88,8 +88,8 @@ class NcclTransport : public Transport {
     Payload payload;  // payload of a transfer that this rank sends; stored until the transfer has ended
     SharedPayload contribution;  // contribution to a collective; stored until the collective has ended
     std::size_t bytes = 0;       // bytes of the message; for an UNSHARD, bytes of the largest contribution
-    AgreedLayout
-        layout;  // layout of the payload; for an UNSHARD, layout of the weights that this rank contributes
+    // Layout of the payload; for an UNSHARD, layout of the weights that this rank contributes.
+    AgreedLayout layout;
     // Layout of the weights that each member contributes; only for an UNSHARD.
     std::vector<AgreedLayout> parts{};
     bool brings = false;   // true if the contribution to a collective is not null

@@ -75,8 +75,8 @@ std::int32_t peak_weight_versions(Spans spans) {
 /// some of them. `stays` lists the times that the offloaded activations spend on the host.
 std::int64_t peak_on_device(Spans spans, const HostStays& stays) {
   std::vector<Holding> held;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>
-      open;  // by stage and microbatch (or slice): the index in `held`
+  // By stage and microbatch (or slice): the index in `held`.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> open;
   const auto begin = [&](std::size_t i) {
     open[{spans[i].action.stage, spans[i].action.microbatch}] = held.size();
     held.push_back({.from_ns = spans[i].start_ns, .charged_by = position_of(i)});

@@ -1,6 +1,7 @@
 #pragma once
 // Computes a Result from spans: busy and idle time, bubbles, exposed communication, live activations, weight
-// versions, traffic and throughput. Predictions and measurements use the same functions.
+// versions, traffic and throughput. Predictions and measurements use the same functions. Also has the bill
+// that a sweep or a baseline stores for a run.
 
 #include <cstdint>
 #include <optional>
@@ -115,5 +116,22 @@ Result summarize(Timeline timeline, RunFacts facts);
 /// the rate is not positive.
 std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,
                                                std::optional<double> price_per_device_hour);
+
+/// A line of a bill, as the mean over the ranks. The line "work" is the time in which a rank computes.
+struct MeanLine {
+  std::string cause;
+  Ns mean_ns = 0;
+
+  friend bool operator==(const MeanLine&, const MeanLine&) = default;
+};
+
+/// A bill with the mean of each line over the ranks. Its lines include the time in which a rank computes, so
+/// they add up to the makespan.
+struct MeanBill {
+  Ns makespan_ns = 0;
+  std::vector<MeanLine> lines{};
+
+  friend bool operator==(const MeanBill&, const MeanBill&) = default;
+};
 
 }  // namespace penstock

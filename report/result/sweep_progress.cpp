@@ -24,7 +24,6 @@
 
 #include "report/print/units.hpp"
 #include "report/result/result_json.hpp"
-#include "report/why/explanation.hpp"
 
 namespace penstock {
 namespace {

@@ -17,8 +17,8 @@
 
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
+#include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
-#include "report/why/explanation.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {

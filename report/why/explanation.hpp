@@ -12,6 +12,7 @@
 
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
+#include "report/result/metrics.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
@@ -203,32 +204,17 @@ struct Explanation {
   std::vector<ChainLink> critical_path{};
   std::vector<Lever> levers{};      ///< the changes that may shorten the run, the largest gain first
   std::int32_t smaller_levers = 0;  ///< the number of levers that gain less than the smallest one listed
-  std::optional<MemoryLimitCost>
-      memory_limit{};  ///< the cost of the memory limit; absent if no search was made
+  /// The cost of the memory limit; absent if no search was made.
+  std::optional<MemoryLimitCost> memory_limit{};
   MemoryUnit memory_unit = MemoryUnit::bytes;
-  std::optional<std::int64_t>
-      peak{};  ///< the peak memory of the rank with the highest peak; absent if it is not known
+  /// The peak memory of the rank with the highest peak; absent if it is not known.
+  std::optional<std::int64_t> peak{};
   std::vector<std::string> notes{};
 
   Ns idle_ns() const { return makespan_ns * ranks - busy_ns; }
 };
 
-/// A line of a bill, as the mean over the ranks. The line "work" is the time in which a rank computes.
-struct MeanLine {
-  std::string cause;
-  Ns mean_ns = 0;
-
-  friend bool operator==(const MeanLine&, const MeanLine&) = default;
-};
-
-/// A bill with the mean of each line over the ranks. Its lines include the time in which a rank computes, so
-/// they add up to the makespan.
-struct MeanBill {
-  Ns makespan_ns = 0;
-  std::vector<MeanLine> lines{};
-
-  friend bool operator==(const MeanBill&, const MeanBill&) = default;
-};
+/// Returns the bill of the explanation with the mean of each line over the ranks.
 MeanBill mean_bill(const Explanation& explanation);
 
 /// A line whose time differs between two bills.

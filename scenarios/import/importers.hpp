@@ -36,8 +36,8 @@ struct ImportRequest {
   std::optional<std::int64_t> devices{};  ///< the number of devices
   std::optional<std::int64_t> nodes{};    ///< the number of servers, if `devices` is not stated
   std::string model{};                    ///< a config.json, or the name of a library or known model
-  std::optional<std::int64_t>
-      layers{};  ///< the number of layers to keep, from the first one on; absent for all layers
+  /// The number of layers to keep, from the first one on; absent for all layers.
+  std::optional<std::int64_t> layers{};
   std::vector<std::string> ignore{};  ///< refused keys that the user wants to leave out
   /// Scenario keys that the user sets because the configuration does not state them. Keys of
   /// model.transformer count as sizes of the model.
@@ -49,8 +49,8 @@ struct Imported {
   std::string importer;           ///< the importer that read it, such as "Megatron-LM's arguments"
   std::string yaml;               ///< the scenario; empty if a key is refused
   std::vector<ImportedKey> keys;  ///< all keys of the configuration
-  std::vector<std::string>
-      notes;  ///< assumptions, and the flags with which the user can state missing values
+  /// Assumptions, and the flags with which the user can state missing values.
+  std::vector<std::string> notes;
 };
 
 /// Returns the name of the importer that reads the text, such as "torchtitan's TOML". Returns an empty text

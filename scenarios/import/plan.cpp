@@ -287,23 +287,19 @@ tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const Pla
     const std::string yaml = priced_text(plan, *type, choices.model);
     return WrittenScenario{.yaml = yaml, .notes = std::move(plan.notes)};
   }
-  std::vector<std::string> needed;
-  if (type != nullptr) {
-    return tl::unexpected(
-        fmt::format("the model's {} {} not stated, so nothing can be priced; give {}--set "
-                    "model.transformer.{}=N",
-                    fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are",
-                    choices.model.empty() ? "--model config.json, or " : "", missing.front()));
-  }
-  needed.push_back(
-      fmt::format("the device is not stated: give --device NAME, one of {}", device_type_names()));
-  if (!missing.empty()) {
-    needed.push_back(fmt::format("the model's {} {} not stated: give {}--set model.transformer.{}=N",
-                                 fmt::join(missing, ", "), missing.size() == 1 ? "is" : "are",
-                                 choices.model.empty() ? "--model config.json, or " : "", missing.front()));
-  }
+  const std::string sizes = fmt::format("the model's {} {} not stated", fmt::join(missing, ", "),
+                                        missing.size() == 1 ? "is" : "are");
+  const std::string cure =
+      missing.empty() ? ""
+                      : fmt::format("give {}--set model.transformer.{}=N",
+                                    choices.model.empty() ? "--model config.json, or " : "", missing.front());
+  if (type != nullptr) return tl::unexpected(fmt::format("{}, so nothing can be priced; {}", sizes, cure));
   const std::string yaml = unpriced_text(plan);
-  // What limits the prediction most comes first.
+  // What limits the prediction most comes first: the note of unpriced_text() on the times, and how to get
+  // others.
+  std::vector<std::string> needed = {
+      fmt::format("the device is not stated: give --device NAME, one of {}", device_type_names())};
+  if (!missing.empty()) needed.push_back(fmt::format("{}: {}", sizes, cure));
   plan.notes.insert(plan.notes.begin() + 1, needed.begin(), needed.end());
   return WrittenScenario{.yaml = yaml, .notes = std::move(plan.notes)};
 }

@@ -67,9 +67,10 @@ struct WrittenScenario {
   std::vector<std::string> notes;
 };
 
-/// Computes the missing numbers of devices, copies and microbatches, and writes the scenario. If the device
-/// or the model's sizes are unknown, each layer or stage takes 1 ms, and a note names the missing flags.
-/// Returns an error if the device is unknown, or if numbers cannot be divided as required.
+/// Computes the missing numbers of devices, copies and microbatches, and writes the scenario. If no device is
+/// stated, each layer or stage takes 1 ms, and notes say so and name the missing flags. Returns an error if
+/// the device is unknown, if it is stated for a model of unknown sizes, or if numbers cannot be divided as
+/// required.
 tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const PlanChoices& choices);
 
 }  // namespace penstock

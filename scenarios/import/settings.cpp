@@ -97,6 +97,7 @@ bool is_off_value(std::string_view value) {
 
 void Settings::add(std::string key, std::string value) {
   std::string plain = plain_name(key);
+  std::string name = underscored(key);
   for (Entry& earlier : entries_) {
     if (earlier.plain != plain) continue;
     earlier.plain.clear();
@@ -106,8 +107,7 @@ void Settings::add(std::string key, std::string value) {
   }
   Entry entry{.key = {.key = std::move(key), .value = std::move(value), .fate = Fate::ignored, .text = ""},
               .plain = std::move(plain),
-              .name = ""};
-  entry.name = underscored(entry.key.key);
+              .name = std::move(name)};
   if (is_null_value(entry.key.value)) {
     entry.key.text = "has no value";
     entry.is_settled = true;
@@ -154,34 +154,35 @@ void Settings::compare_last_parts() {
 }
 
 void Settings::rename(std::string_view from, std::string_view to) {
-  const std::string before = plain_name(from);
-  const std::string name_before = underscored(from);
+  const std::string before = underscored(from);
   for (Entry& entry : entries_) {
-    if (entry.plain.starts_with(before)) entry.plain = plain_name(to) + entry.plain.substr(before.size());
-    if (entry.name.starts_with(name_before))
-      entry.name = underscored(to) + entry.name.substr(name_before.size());
+    if (!entry.name.starts_with(before)) continue;
+    entry.name = underscored(to) + entry.name.substr(before.size());
+    // The name of a key that the file states again later stays empty, so that it is not found.
+    if (!entry.plain.empty()) entry.plain = plain_name(entry.name);
   }
 }
 
-const Settings::Entry* Settings::entry_of(std::string_view name) const {
+std::size_t Settings::index_of(std::string_view name) const {
   known_.emplace(name);
   const std::string plain = plain_name(name);
-  const auto found = std::ranges::find(entries_, plain, &Entry::plain);
-  return found == entries_.end() || is_null_value(found->key.value) ? nullptr : &*found;
+  const auto found = std::ranges::find_if(
+      entries_, [&](const Entry& entry) { return entry.plain == plain && !is_null_value(entry.key.value); });
+  return static_cast<std::size_t>(found - entries_.begin());
 }
 
 const std::string* Settings::find(std::string_view name) const {
-  const Entry* entry = entry_of(name);
-  return entry == nullptr ? nullptr : &entry->key.value;
+  const std::size_t index = index_of(name);
+  return index == entries_.size() ? nullptr : &entries_[index].key.value;
 }
 
 void Settings::decide(std::string_view name, Fate fate, std::string_view text) {
-  const Entry* found = entry_of(name);
-  if (found == nullptr) return;
-  Entry* entry = &entries_[static_cast<std::size_t>(found - entries_.data())];
-  entry->key.fate = fate;
-  entry->key.text = text;
-  entry->is_settled = true;
+  const std::size_t index = index_of(name);
+  if (index == entries_.size()) return;
+  Entry& entry = entries_[index];
+  entry.key.fate = fate;
+  entry.key.text = text;
+  entry.is_settled = true;
 }
 
 void Settings::take(std::string_view name, std::string_view target) { decide(name, Fate::taken, target); }
@@ -226,11 +227,11 @@ namespace {
 
 /// Returns true if the key is one of the names in the row. A name that ends in * stands for all keys with
 /// this beginning. For such a name the underscores count, because "te_*" does not mean "tensor".
-bool names_key(const SettledRow& row, std::string_view full, std::string_view plain) {
+bool names_key(const SettledRow& row, std::string_view key, std::string_view plain) {
   for (std::string_view rest = row.names; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    if (name.ends_with('*') ? full.starts_with(underscored(name.substr(0, name.size() - 1)))
+    if (name.ends_with('*') ? key.starts_with(underscored(name.substr(0, name.size() - 1)))
                             : plain == plain_name(name))
       return true;
   }

@@ -3,6 +3,7 @@
 // refuse each key, so that no key is dropped silently.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -110,7 +111,8 @@ class Settings {
     std::string name;   ///< the same name with its underscores, for names that end in *
     bool is_settled = false;
   };
-  const Entry* entry_of(std::string_view name) const;
+  /// Returns the index of the key in entries_, or their number if the key is absent or has no value.
+  std::size_t index_of(std::string_view name) const;
   void decide(std::string_view name, Fate fate, std::string_view text);
 
   std::vector<Entry> entries_;

@@ -394,8 +394,12 @@ class ShellRun {
   Truth truth_of(const std::string& condition) {
     Truth all = Truth::yes;
     bool is_first = true;
+    bool is_bracketed = false;  // whether an earlier part has opened brackets, as in [[ A && B ]]
     for (const auto& [part, joined_by] : parts_of(condition)) {
-      const Truth one = truth_of_test(part);
+      const std::string_view positive = std::string_view(part).substr(part.starts_with("! ") ? 2 : 0);
+      const bool is_command = !is_bracketed && !is_test(positive);
+      is_bracketed = (is_bracketed || positive.starts_with('[')) && !positive.ends_with(']');
+      const Truth one = is_command ? truth_of_command(part) : truth_of_test(part);
       if (is_first) {
         all = one;
       } else if (joined_by == "&&") {
@@ -409,12 +413,8 @@ class ShellRun {
   }
 
   Truth truth_of_test(std::string text) {
-    const bool negates_all = takes_word(text, "!");
-    bool is_test = false;
-    for (const std::string_view bracket : {"[[", "[", "test", "]]", "]"})
-      is_test = takes_word(text, bracket) || is_test;
-    if (!is_test) return truth_of_command(text, negates_all);
-    const bool negates = takes_word(text, "!") != negates_all;
+    for (const std::string_view bracket : {"[[", "[", "test", "]]", "]"}) takes_word(text, bracket);
+    const bool negates = takes_word(text, "!");
     Words raw = raw_words(text);
     std::erase_if(raw, [](const std::string& word) {
       return word == "[" || word == "[[" || word == "]" || word == "]]";
@@ -428,10 +428,9 @@ class ShellRun {
 
   /// Returns the truth of a condition that is a command. Commands are not run, so only "true" and "false" are
   /// decided.
-  static Truth truth_of_command(std::string_view text, bool negates) {
-    if (text == "true" || text == ":") return truth(!negates);
-    if (text == "false") return truth(negates);
-    return Truth::unknown;
+  static Truth truth_of_command(std::string_view text) {
+    if (text == "true" || text == ":") return Truth::yes;
+    return text == "false" ? Truth::no : Truth::unknown;
   }
 
   static Truth truth(bool value) { return value ? Truth::yes : Truth::no; }

@@ -371,9 +371,7 @@ struct TorchModel {
 
 constexpr auto kTorchModels = std::to_array<TorchModel>({{"deepseek_v3", "16B", "deepseek-v2-lite"},
                                                          {"deepseek_v3", "236B", "deepseek-v2"},
-                                                         {"deepseek_v3", "671B", "deepseek-v3"},
-                                                         {"gpt_oss", "20b", "gpt-oss-20b"},
-                                                         {"gpt_oss", "120b", "gpt-oss-120b"}});
+                                                         {"deepseek_v3", "671B", "deepseek-v3"}});
 
 }  // namespace
 
@@ -384,7 +382,10 @@ std::string torchtitan_library_model(const Settings& settings) {
   const auto found = std::ranges::find_if(kTorchModels, [&](const TorchModel& model) {
     return plain_name(model.name) == plain_name(*name) && plain_name(model.flavor) == plain_name(*flavor);
   });
-  return found == kTorchModels.end() ? std::string() : std::string(found->config);
+  if (found != kTorchModels.end()) return std::string(found->config);
+  Plan known;
+  set_known_model(known, *name + "-" + *flavor);
+  return known.library_model;
 }
 
 void import_torchtitan(Importing& importing) {

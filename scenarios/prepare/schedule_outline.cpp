@@ -94,8 +94,8 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
   HeldMoment now{.live = std::vector<std::int32_t>(stages.size(), 0),
                  .waiting = std::vector<std::int32_t>(stages.size(), 0),
                  .gradients = std::vector<bool>(stages.size(), false)};
-  std::set<std::pair<std::int32_t, std::int32_t>>
-      offloaded;  // stages and units of the activations that are on the host
+  // Stages and units of the activations that are on the host.
+  std::set<std::pair<std::int32_t, std::int32_t>> offloaded;
   for (const Action& action : list) {
     const std::pair unit(action.stage, action.microbatch);
     if (action.kind == ActionKind::offload) {

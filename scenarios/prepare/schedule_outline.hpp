@@ -43,8 +43,8 @@ struct RankOutline {
 };
 
 struct ScheduleOutline {
-  std::vector<std::int32_t>
-      rank_of_stage;  ///< for a stage on several ranks, the rank of the first microbatch
+  /// For a stage on several ranks, the rank of the first microbatch.
+  std::vector<std::int32_t> rank_of_stage;
   bool splits_backward = false;
   bool overlaps_pairs = false;  ///< true if some F and B are an overlapped pair
   bool recomputes = false;      ///< true if some R is an action of its own
@@ -124,10 +124,10 @@ class OrderTimes {
   void set_channel(Leaf& leaf, std::int32_t consumer);
 
   std::vector<Leaf> leaves_;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t>
-      counts_;  ///< the number of actions by rank and Leaf::cost
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t>
-      channels_;  ///< the channel by sender and receiver
+  /// The number of actions by rank and Leaf::cost.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> counts_;
+  /// The channel by sender and receiver.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> channels_;
   std::size_t ranks_ = 0;
   std::size_t outputs_ = 0;
   std::int32_t microbatches_ = 1;

@@ -147,10 +147,6 @@ DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParamet
           .expert = parallel.expert_copies() > 1 ? held.expert : 0};
 }
 
-/// Returns true if the framework begins to gather a layer's weights in the backward pass only after the
-/// gradients of the layer before.
-bool gathers_after_gradients(Framework framework) { return framework == Framework::llm_foundry; }
-
 }  // namespace
 
 double gathered_bytes(const Workload& work) { return work.precision == GemmPrecision::bf16 ? 2 : 1; }
@@ -174,8 +170,8 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   if (parallel.sharding == 3) {
     const double gather_s =
         copies_seconds(work, kernels, GroupOperation::all_gather, parameters, gathered_bytes(work));
-    const double hiding_s = gathers_after_gradients(work.framework) ? 0 : beside.backward_input;
-    const double exposed_again_s = exposed(gather_s, hiding_s);
+    const bool is_late = traits_of(work.framework).gathers_after_gradients;
+    const double exposed_again_s = exposed(gather_s, is_late ? 0 : beside.backward_input);
     hidden_gather_s = gather_s - exposed_again_s;
     terms.push_back({.name = std::string(kWeightsGathered),
                      .kind = TermKind::collective,

@@ -162,8 +162,8 @@ class GroupedRates {
 
  private:
   using Curve = std::map<std::array<double, 1>, double>;  // the shares of the peak, by rows of a group
-  std::array<std::map<std::array<double, 2>, Curve>, kProductCount>
-      curves_;  // the curve of each forward product, by its n and k
+  // The curve of each forward product, by its n and k.
+  std::array<std::map<std::array<double, 2>, Curve>, kProductCount> curves_;
 };
 
 // Measured kernels of one accelerator: matrix products, causal attention, and collectives inside one NVLink
@@ -257,8 +257,8 @@ class KernelTables {
   struct AttentionGrid {  // the rates that were measured with one head_dim and batch
     double head_dim = 0;
     double batch = 0;
-    std::map<std::pair<double, double>, std::map<double, double>>
-        rates;  // the operations a second, by heads and kv heads, and then by sequence
+    // The operations a second, by heads and kv heads, and then by sequence.
+    std::map<std::pair<double, double>, std::map<double, double>> rates;
   };
   const AttentionGrid* nearest_attention(const AttentionShape& shape) const;
 
@@ -267,8 +267,8 @@ class KernelTables {
   GroupedRates grouped_;
   std::array<std::optional<GemmConstants>, kGemmPrecisionCount> models_;
   std::vector<AttentionGrid> attention_;
-  std::array<std::map<std::int32_t, std::map<double, double>>, kGroupOperationCount>
-      collectives_;  // the seconds of each collective, by devices and then by bytes
+  // The seconds of each collective, by devices and then by bytes.
+  std::array<std::map<std::int32_t, std::map<double, double>>, kGroupOperationCount> collectives_;
 };
 
 // The kernel tables in scenarios/library/kernels, which are compiled into the program.

@@ -89,6 +89,7 @@ FrameworkTraits traits_of(Framework framework) {
       return {.flash_attention_2 = true,
               .attention_factor = 1.8,
               .separate_bytes = 20,
+              .gathers_after_gradients = true,
               .gradient_copy_bytes = 10,
               .overlaps_tensor_collectives = false,
               .holds_placeholders = false};

@@ -258,6 +258,9 @@ struct FrameworkTraits {
   /// The bytes that separate (not fused) kernels move in a layer's backward pass, for each value of the
   /// layer's input.
   double separate_bytes = 0;
+  /// True if the backward pass begins to gather the weights of a layer only when it has the gradients of the
+  /// layer before. Then no computation hides this exchange.
+  bool gathers_after_gradients = false;
   /// The bytes that the framework moves to copy and convert the gradient of each weight. It is 0 if the
   /// kernels of matrix products add gradients directly to their sum.
   double gradient_copy_bytes = 0;

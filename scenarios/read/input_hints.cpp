@@ -137,8 +137,8 @@ bool is_of_python(std::string_view line) {
 
 struct Configuration {
   std::string_view program;
-  std::array<std::string_view, 5>
-      telling;  ///< keys that identify the program (one is enough); unused entries are empty
+  /// Keys that identify the program (one is enough); unused entries are empty.
+  std::array<std::string_view, 5> telling;
   /// The flags of Penstock that take the figures of this configuration. Empty if `penstock import` can read
   /// the configuration.
   std::string_view flags;

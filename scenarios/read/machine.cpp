@@ -155,8 +155,8 @@ void add_nvlinks(Machine& machine, const NvlinkCounts& counts, const MachineAssu
 
 void share_nics(Machine& machine, const std::vector<NearestNics>& nearest) {
   machine.nics_of.assign(machine.gpus.size(), {});
-  std::map<std::vector<std::int32_t>, std::vector<std::size_t>>
-      sharers;  // the GPUs that have the same nearest cards
+  // The GPUs that have the same nearest cards.
+  std::map<std::vector<std::int32_t>, std::vector<std::size_t>> sharers;
   for (std::size_t gpu = 0; gpu < nearest.size(); ++gpu) {
     machine.nics_of[gpu].relation = nearest[gpu].relation;
     if (!nearest[gpu].nics.empty()) sharers[nearest[gpu].nics].push_back(gpu);

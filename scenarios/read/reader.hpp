@@ -65,8 +65,8 @@ struct Key {
   Range range{.least = 1};  ///< if `kind` is KeyKind::integer, count or factor: the allowed values
   std::span<const std::string_view> words{};  ///< if `kind` is KeyKind::word: the allowed words
   KeyValues values = KeyValues::one;
-  std::string_view
-      form{};  ///< if `kind` is KeyKind::other: the form of the value, in words, for the documentation
+  /// If `kind` is KeyKind::other: the form of the value, in words, for the documentation.
+  std::string_view form{};
   std::string_view schema{};  ///< if `kind` is KeyKind::other: the JSON Schema of the value
 };
 

@@ -133,8 +133,8 @@ struct TrainingPart {
   std::optional<bool> clones_versions{};
   std::optional<GemmPrecision> device_precision{};  ///< one of bf16, fp8 and fp4
   std::optional<LayerRecompute> recompute{};
-  RecomputedLayers
-      recomputed_layers{};  ///< the layers that recompute everything, if only some do (LayerRecompute::full)
+  /// The layers that recompute everything, if only some do (LayerRecompute::full).
+  RecomputedLayers recomputed_layers{};
   /// The number of tokens of a sample for each microbatch. Empty if the scenario does not state it for each
   /// microbatch.
   std::vector<std::int64_t> sequences{};

@@ -38,8 +38,8 @@ struct Hang {
   /// A shortest cycle of waits. Each entry waits for the next one, and the last waits for the first. Empty
   /// if messages cross but nothing hangs.
   std::vector<WaitFor> cycle;
-  std::string
-      message;  ///< The reason in words, with one line for each entry of the cycle and each crossed message.
+  /// The reason in words, with one line for each entry of the cycle and each crossed message.
+  std::string message;
   std::vector<CrossedMessage> crossed{};  ///< Empty if every SEND meets its own RECV.
 };
 

@@ -610,14 +610,14 @@ class Flattener {
   std::vector<std::vector<std::int32_t>> of_group_;  // messages of a stage's collectives, by stage and kind
   std::vector<std::int32_t> barriers_;               // the messages of the barriers
   std::vector<std::int32_t> previous_unordered_;     // links eager messages; used only with an eager size
-  std::vector<std::int32_t>
-      consumer_;  // the compute action (position) that waits for each RECV; used only with a capacity
+  // The compute action (position) that waits for each RECV; used only with a capacity.
+  std::vector<std::int32_t> consumer_;
   // The SENDs that no WAIT waits for yet, lists linked by next_wait; used only with WAITs.
   std::unordered_map<std::size_t, std::int32_t> sends_;
   // The messages of OFFLOADs, by stage and microbatch number.
   std::unordered_map<std::size_t, std::int32_t> offloads_;
-  std::map<StageMessage, Action>
-      met_;  // if messages cross: for each RECV, the RECV of the message that it gets
+  // If messages cross: for each RECV, the RECV of the message that it gets.
+  std::map<StageMessage, Action> met_;
   // Position of the B or I, by stage and microbatch number; used only with a capacity and late R.
   std::vector<std::int32_t> backward_;
   std::array<RecentEdge, 4> recent_edges_{};  // last edge of each kind: SEND_F, RECV_F, SEND_B, RECV_B

@@ -146,8 +146,8 @@ class LaunchLister {
 
   const FlatProgram& flat_;
   LaunchLists lists_;
-  std::vector<std::int32_t>
-      before_;  // number of earlier transfers in the queue of each position that are not launched yet
+  // Number of earlier transfers in the queue of each position that are not launched yet.
+  std::vector<std::int32_t> before_;
   std::vector<bool> made_;  // true for each message whose data are ready to be sent
 };
 

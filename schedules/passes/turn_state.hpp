@@ -281,8 +281,8 @@ class CollectiveCounts {
   static std::size_t& passed_by(Group& group, std::int32_t rank);
 
   const Placement& placement_;
-  std::vector<Group>
-      groups_;  // groups by stage and kind; a group is filled when its first collective is reached
+  // Groups by stage and kind; a group is filled when its first collective is reached.
+  std::vector<Group> groups_;
 };
 
 }  // namespace penstock

@@ -246,8 +246,8 @@ inline constexpr auto kEnumWords<HangKind> =
 struct HangVerdict {
   HangKind kind = HangKind::stuck;
   std::int64_t rank = 0;
-  std::string
-      action;  ///< for `order`, the message that is missing; otherwise the action that does not start or end
+  /// For `order`, the message that is missing; otherwise the action that does not start or end.
+  std::string action;
   std::int64_t iteration = 0;
   std::string why;                   ///< the reason as one sentence
   std::vector<std::string> waits{};  ///< "rank 1 waits at 1F3 for 0SEND_F3 of rank 0", one line a rank

@@ -181,8 +181,8 @@ Ns makespan_without(const CausedRun& run, const Place& place) {
 /// the other stages.
 std::string compared_durations(const CausedRun& run, const Place& place) {
   const bool of_rank = place.cause == IdleCause::slow_rank;
-  std::map<ActionKind, std::array<std::vector<Ns>, 2>>
-      durations;  // the durations of other places, and those of this place
+  // The durations of other places, and those of this place.
+  std::map<ActionKind, std::array<std::vector<Ns>, 2>> durations;
   for (CauseNode node = 0; node < run.graph.finish(); ++node) {
     if (run.graph.kinds[node] != NodeKind::compute) continue;
     const Action& action = action_of(run, node);

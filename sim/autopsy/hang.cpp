@@ -455,10 +455,10 @@ class HangFinder {
   const Program& lowered_;
   std::vector<std::int64_t> names_;
   std::vector<RankPosts> ranks_;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>
-      sent_;  // number of messages, by sender and receiver
-  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>
-      received_;  // number of messages, by sender and receiver
+  // Number of messages, by sender and receiver.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> sent_;
+  // Number of messages, by sender and receiver.
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> received_;
   std::vector<std::optional<Wait>> waits_;
   std::vector<std::optional<StuckAt>> stuck_at_;
 };
@@ -466,8 +466,8 @@ class HangFinder {
 /// Finds a rank that has not joined a collective which other ranks have joined. Returns nothing if there is
 /// none.
 std::optional<HangVerdict> missing_collective(const std::vector<RankDump>& dumps) {
-  std::map<std::string, std::map<std::int64_t, const PostedCollective*>>
-      latest;  // the collective that each rank posted, by group and rank
+  // The collective that each rank posted, by group and rank.
+  std::map<std::string, std::map<std::int64_t, const PostedCollective*>> latest;
   for (const RankDump& dump : dumps) {
     for (const PostedCollective& one : dump.collectives) latest[one.group][dump.rank] = &one;
   }

@@ -200,8 +200,8 @@ class ReportTables {
         stopped ? "its tables have more rows than the file has place for" : sqlite3_errmsg(database_.get()));
   }
 
-  std::unique_ptr<std::uint64_t>
-      calls_left_;  ///< number of calls of the handler that remain until the query is stopped
+  /// Number of calls of the handler that remain until the query is stopped.
+  std::unique_ptr<std::uint64_t> calls_left_;
   std::unique_ptr<sqlite3, CloseDatabase> database_{};
   std::set<std::string, std::less<>> names_{};
 };

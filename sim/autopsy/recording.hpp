@@ -17,10 +17,10 @@ namespace penstock {
 
 /// One recorded action or overlapped group. Its numbers are those that the file states.
 struct RecordedRow {
-  std::optional<std::int64_t>
-      step{};  ///< number of the step; if absent, a repeated action begins the next step of its rank
-  std::optional<std::int64_t>
-      copy{};  ///< copy of the pipeline; if absent, it is found from the stages of the ranks
+  /// Number of the step; if absent, a repeated action begins the next step of its rank.
+  std::optional<std::int64_t> step{};
+  /// Copy of the pipeline; if absent, it is found from the stages of the ranks.
+  std::optional<std::int64_t> copy{};
   std::int64_t rank = 0;
   std::vector<Action> actions{};
   Ns start_ns = 0;

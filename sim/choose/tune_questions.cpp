@@ -355,8 +355,8 @@ namespace {
 struct Answered {
   TuneRequest request;
   std::vector<Configuration> space;
-  TuneReport
-      report;  ///< report of the search; it has no candidates if the search had no result within its time
+  /// Report of the search; it has no candidates if the search had no result within its time.
+  TuneReport report;
   bool stopped = false;
 };
 

@@ -112,8 +112,8 @@ struct AgainstBest {
   bool in_space = false;  ///< true if tuning_space() contains the configuration
   Ns step_ns = 0;
   Ns best_ns = 0;
-  std::string
-      best_differs{};  ///< the values in which the best configuration differs: "tensor 8, micro_batch_size 4"
+  /// The values in which the best configuration differs: "tensor 8, micro_batch_size 4".
+  std::string best_differs{};
   std::vector<ChosenValue> values{};  ///< the run's values, the one with the largest loss first
   /// The best configuration. Absent if the search had no result within its time.
   std::optional<Scenario> best{};

@@ -451,8 +451,8 @@ class TapeWriter {
   Register trash_;        // register that is written but never read
   std::vector<Message> messages_;
   std::vector<std::uint32_t> link_of_;  // number of the link class of each message
-  std::vector<std::int32_t>
-      newest_;  // for each rank, the position of the compute action whose end is the rank's clock, or kNone
+  // For each rank, the position of the compute action whose end is the rank's clock, or kNone.
+  std::vector<std::int32_t> newest_;
   std::unordered_map<std::int32_t, LateSends>
       late_sends_;                 // copies for late SENDs, by position of the producer
   std::size_t computed_last_ = 0;  // number of instructions up to the last compute action; 0 if there is none

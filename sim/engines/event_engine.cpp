@@ -659,8 +659,8 @@ class EventSimulator {
   std::vector<std::int32_t> stands_at_;  // message that each rank waits for, or kNone
   std::vector<std::int32_t> posted_;     // group of transfers that each rank has posted last, or kNone
   CollectiveRings rings_;
-  std::unordered_map<std::int32_t, std::size_t>
-      phase_of_;  // phase of each collective in progress, by message
+  // Phase of each collective in progress, by message.
+  std::unordered_map<std::int32_t, std::size_t> phase_of_;
   struct Host {
     std::int32_t at = 0;        // position that the host launches next
     std::int32_t launched = 0;  // number of compute actions that the host has launched

@@ -386,8 +386,8 @@ class TransferWays {
   TransferPrices prices_;
   std::vector<EdgeWays> ways_;  // routes of each edge and direction
   std::vector<Queue> queues_;
-  std::map<std::pair<std::int32_t, std::size_t>, std::size_t>
-      queue_numbers_;  // number of each queue, by rank and queue at the rank
+  // Number of each queue, by rank and queue at the rank.
+  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> queue_numbers_;
 };
 
 }  // namespace penstock

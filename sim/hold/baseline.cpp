@@ -337,12 +337,13 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
 std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const Measurement& now,
                                          const BaselineTolerance& tolerance) {
   Differences differences;
-  differences.flag("valid", expected.valid, now.figures.valid, now.figures.valid, now.problem);
-  // A baseline may have stored a program that was not valid. It fails until it is valid.
-  if (!expected.valid && !now.figures.valid)
-    differences.add("valid", "true", "false: " + in_one_line(now.problem), true);
-  // If the program is invalid, it has no other figures.
-  if (!now.figures.valid) return differences.take();
+  // An invalid program fails, also if the baseline stores it as invalid. It has no other figures.
+  if (!now.figures.valid) {
+    const std::string why = now.problem.empty() ? "" : ": " + in_one_line(now.problem);
+    differences.add("valid", "true", "false" + why, true);
+    return differences.take();
+  }
+  differences.flag("valid", expected.valid, true, true, "");
   compare_hangs(differences, expected, now);
   // If the stored program is invalid, the baseline has neither a digest nor an amount of work (`forwards`).
   if (expected.valid && expected.digest != now.figures.digest) {

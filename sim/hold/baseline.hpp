@@ -119,8 +119,8 @@ struct HeldRun {
   /// Absent if the program hangs or has more than kMostExplained compute actions, or if an older version of
   /// Penstock wrote the file.
   std::optional<MeanBill> bill{};
-  std::optional<HeldPeak>
-      peak{};  ///< absent if the program hangs, or if an older version of Penstock wrote the file
+  /// Absent if the program hangs, or if an older version of Penstock wrote the file.
+  std::optional<HeldPeak> peak{};
 
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
 };
@@ -128,8 +128,8 @@ struct HeldRun {
 struct BaselineEntry {
   std::string scenario;                    ///< path relative to the baseline file
   std::optional<BaselineFigures> figures;  ///< absent if the entry is listed but not measured yet
-  std::optional<HeldRun>
-      held{};  ///< absent if the program is invalid, or if an older version of Penstock wrote the file
+  /// Absent if the program is invalid, or if an older version of Penstock wrote the file.
+  std::optional<HeldRun> held{};
   /// The notes on a program file. Only updated() fills them in; the baseline file does not contain them.
   std::vector<std::string> notes{};
   /// The unit of the peak memory. Only updated() fills it in; the baseline file does not contain it.

@@ -52,8 +52,8 @@ constexpr double kMillion = 1e6;
 ///     0 constant  1 layer  2 parameters | 3, 4 reductions | 5 layer, 6 ends | 7 layer, 8 ends
 struct Unknowns {
   std::map<std::int64_t, std::size_t> reductions;  ///< key: hidden size
-  std::map<FittedLayer, std::size_t>
-      layers;  ///< position of the layer's time; the next position has the time of the model's ends
+  /// Position of the layer's time; the next position has the time of the model's ends.
+  std::map<FittedLayer, std::size_t> layers;
   std::size_t count = 3;
 };
 

@@ -47,8 +47,8 @@ class TransferPrices {
 
 /// The rings that a collective uses, and their total cost.
 struct CollectiveRing {
-  std::vector<CollectivePhase>
-      phases;  ///< phases in the order in which they run; empty for fewer than two ranks
+  /// Phases in the order in which they run; empty for fewer than two ranks.
+  std::vector<CollectivePhase> phases;
   RingCost cost;
   /// The bytes that each rank sends to its neighbours in all phases together. The entries are ordered by
   /// sender and then by receiver.

@@ -259,8 +259,8 @@ class MergeWalk {
   std::vector<std::vector<Action>> lists_;
   ActionStarts starts_;
   std::map<ActionKey, Ns> ends_;
-  std::map<std::pair<std::size_t, std::int32_t>, std::int32_t>
-      open_;  // for each rank and stage: gradient actions that have not run yet
+  // For each rank and stage: gradient actions that have not run yet.
+  std::map<std::pair<std::size_t, std::int32_t>, std::int32_t> open_;
 };
 
 /// Returns the stages that a rank holds.

@@ -429,6 +429,26 @@ TEST(Shell, RefusesAVariableThatMayHoldFlags) {
   EXPECT_THAT(error_of("--num-layers 8 --data-path $DATA \"$@\""), HasSubstr("imported:"));
 }
 
+TEST(Shell, DecidesTestsThatAreJoinedInsideOfBrackets) {
+  const auto stages_if = [](std::string_view condition) {
+    return import_configuration(
+               request_of(fmt::format(
+                   "A=1\nB=2\nif {}; then\n  PP=4\nelse\n  PP=2\nfi\ntorchrun pretrain.py --num-layers 8 "
+                   "--pipeline-model-parallel-size $PP\n",
+                   condition)))
+        .map([](const Imported& made) { return fate_of(made, "--pipeline-model-parallel-size") + made.yaml; })
+        .value_or("");
+  };
+  EXPECT_THAT(stages_if("[[ $A == 1 && $B == 2 ]]"), HasSubstr("stages: 4"));
+  EXPECT_THAT(stages_if("[[ $A == 1 && $B == 3 ]]"), HasSubstr("stages: 2"));
+  EXPECT_THAT(stages_if("[[ $A == 0 || $B == 3 || -n $B ]]"), HasSubstr("stages: 4"));
+  EXPECT_THAT(stages_if("[ $A -eq 1 ] && [ $B -eq 2 ]"), HasSubstr("stages: 4"));
+  EXPECT_THAT(stages_if("! [ $A -eq 1 ]"), HasSubstr("stages: 2"));
+  EXPECT_THAT(stages_if("test $A -eq 1 && true"), HasSubstr("stages: 4"));
+  EXPECT_EQ(stages_if("[ $A -eq 1 ] && nvidia-smi"), "");
+  EXPECT_EQ(stages_if("! nvidia-smi"), "");
+}
+
 TEST(Shell, CannotDecideWhetherACommandSucceeds) {
   EXPECT_THAT(
       import_error(request_of("if nvidia-smi; then\n  PP=4\nelse\n  PP=2\nfi\n"
@@ -610,6 +630,11 @@ TEST(TorchtitanImport, TakesAModelOfTheLibrary) {
       "4096\n[activation_checkpoint]\nmode = \"none\"\n[parallelism]\nexpert_parallel_degree = 8\n");
   EXPECT_EQ(fate_of(imported(request), "model.flavor"), "taken: model.huggingface");
   EXPECT_EQ(work_of(priced(request, 512)).model.hidden, 7168);
+  const ImportRequest named = request_of(
+      "[model]\nname = \"gpt_oss\"\nflavor = \"20b\"\n[training]\nlocal_batch_size = 1\nseq_len = 4096\n"
+      "[activation_checkpoint]\nmode = \"none\"\n");
+  EXPECT_EQ(fate_of(imported(named), "model.flavor"), "taken: model.huggingface");
+  EXPECT_EQ(work_of(priced(named, 8)).model.hidden, 2880);
   const Imported unknown = imported(
       request_of("[model]\nname = \"deepseek_v3\"\nflavor = \"debugmodel\"\n[training]\nseq_len = 4096\n"));
   EXPECT_EQ(fate_of(unknown, "model.flavor"),

@@ -201,6 +201,16 @@ TEST_F(BaselineTest, WhatWasInvalidHasNoDigestThatCouldBeHeld) {
                                             BaselineFinding{"runs", "false", "true", false}));
 }
 
+TEST_F(BaselineTest, WhatIsStillInvalidStillFails) {
+  write("a.psched", kWithoutBackward);
+  const Baseline baseline = baseline_of({"a.psched"});
+  ASSERT_FALSE(baseline.entries.at(0).figures->valid);
+  EXPECT_TRUE(verdict_on(baseline).failed());
+  EXPECT_EQ(verdict_on(baseline).findings.at(0).figure, "valid");
+  const auto accepted = accepted_by(Baseline{}, baseline);
+  EXPECT_THAT(accepted.at(0).reasons, ElementsAre("it is not valid, so every check of it fails"));
+}
+
 TEST_F(BaselineTest, LessWorkIsNoImprovement) {
   write("a.yaml", kOneFOneB);
   const Baseline baseline = baseline_of({"a.yaml"});

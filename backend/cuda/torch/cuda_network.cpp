@@ -212,8 +212,9 @@ class CudaNetworkFamily : public ModuleFamily {
   // The hardware of each rank, or nothing for ranks in other processes.
   std::vector<std::optional<CudaPlace>> places_;
   mutable std::map<std::int32_t,
+                   // Inputs and targets by device, which all runs share.
                    std::pair<std::shared_ptr<const DeviceData>, std::shared_ptr<const DeviceData>>>
-      data_;  // inputs and targets by device, which all runs share
+      data_;
 };
 
 }  // namespace
