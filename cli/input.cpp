@@ -5,6 +5,7 @@
 #include "cli/input.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
@@ -135,6 +136,71 @@ std::int32_t narrowed(std::optional<std::int64_t> number, std::int32_t otherwise
                 : otherwise;  // The flag's check limits the number to 31 bits.
 }
 
+/// Sets a field to its default value, which means that its flag is not given. Returns true if it was given.
+template <typename Value>
+bool cleared(Value& value) {
+  return std::exchange(value, Value{}) != Value{};
+}
+
+template <auto Member>
+bool cleared_shape(InputFlags& input, ChannelFlags& /*channels*/) {
+  return cleared(input.*Member);
+}
+template <auto Member>
+bool cleared_model(InputFlags& input, ChannelFlags& /*channels*/) {
+  return cleared(input.model.*Member);
+}
+template <auto Member>
+bool cleared_channel(InputFlags& /*input*/, ChannelFlags& channels) {
+  return cleared(channels.*Member);
+}
+
+/// A flag that states a key of the scenario. `clear` removes the flag, and returns true if it was given.
+struct FlagOfKey {
+  std::string_view key;
+  std::string_view flag;
+  bool (*clear)(InputFlags& input, ChannelFlags& channels);
+};
+
+constexpr auto kFlagsOfKeys = std::to_array<FlagOfKey>({
+    {"schedule.name", "--schedule", cleared_shape<&InputFlags::schedule>},
+    {"schedule.stages", "--pp-size", cleared_shape<&InputFlags::pp_size>},
+    {"schedule.microbatches", "--num-microbatches", cleared_shape<&InputFlags::num_microbatches>},
+    {"schedule.virtual_stages", "--virtual-stages", cleared_shape<&InputFlags::virtual_stages>},
+    {"schedule.group_size", "--group-size", cleared_shape<&InputFlags::group_size>},
+    {"schedule.slices", "--slices", cleared_shape<&InputFlags::slices>},
+    {"schedule.data_parallel", "--data-parallel", cleared_shape<&InputFlags::data_parallel>},
+    {"parallel.data", "--data-parallel", cleared_shape<&InputFlags::data_parallel>},
+    {"schedule.buckets", "--buckets", cleared_shape<&InputFlags::buckets>},
+    {"schedule.sharding", "--sharding", cleared_shape<&InputFlags::sharding>},
+    {"parallel.gather", "--gather", cleared_shape<&InputFlags::gather>},
+    {"schedule.passes", "--passes", cleared_shape<&InputFlags::passes>},
+    {"schedule.seed", "--seed", cleared_shape<&InputFlags::seed>},
+    {"schedule.budget", "--budget", cleared_shape<&InputFlags::budget_seconds>},
+    {"schedule.forward_only", "--forward-only", cleared_shape<&InputFlags::forward_only>},
+    {"schedule.offload", "--offload", cleared_shape<&InputFlags::offload>},
+    {"schedule.dialect", "--dialect", cleared_shape<&InputFlags::dialect>},
+    {"training.micro_batch_size", "--micro-batch-size", cleared_shape<&InputFlags::micro_batch_size>},
+    {"training.global_batch_size", "--global-batch-size", cleared_shape<&InputFlags::global_batch_size>},
+    {"training.iterations", "--iterations", cleared_shape<&InputFlags::iterations>},
+    {"model.huggingface", "--model", cleared_model<&ModelFlags::model>},
+    {"model.sequence", "--sequence", cleared_model<&ModelFlags::sequence>},
+    {"model.layers", "--layers", cleared_model<&ModelFlags::layers>},
+    {"cluster.device", "--device", cleared_model<&ModelFlags::device>},
+    {"cluster.nodes", "--nodes", cleared_model<&ModelFlags::nodes>},
+    {"cluster.reserve", "--memory-reserve", cleared_model<&ModelFlags::memory_reserve>},
+    {"parallel.tensor", "--tensor-parallel", cleared_model<&ModelFlags::tensor_parallel>},
+    {"parallel.context", "--context-parallel", cleared_model<&ModelFlags::context_parallel>},
+    {"parallel.expert", "--expert-parallel", cleared_model<&ModelFlags::expert_parallel>},
+    {"training.precision", "--precision", cleared_model<&ModelFlags::precision>},
+    {"training.recompute", "--recompute", cleared_model<&ModelFlags::recompute>},
+    {"schedule.layer_split", "--layer-split", cleared_model<&ModelFlags::layer_split>},
+    {"schedule.channel", "--channel", cleared_channel<&ChannelFlags::channel>},
+    {"schedule.blocking", "--blocking", cleared_channel<&ChannelFlags::blocking>},
+    {"schedule.capacity", "--capacity", cleared_channel<&ChannelFlags::capacity>},
+    {"schedule.eager", "--eager", cleared_channel<&ChannelFlags::eager>},
+});
+
 /// Sets the limits of the search for a schedule that searches for its order. The time budget is applied
 /// first, because it removes the limit of passes. --passes may then set this limit again.
 void set_effort(SearchEffort& effort, const InputFlags& flags) {
@@ -164,6 +230,20 @@ tl::expected<std::string, UserError> known_schedule(const std::string& name) {
         name));
   }
   return bad_input("--schedule: " + unknown_schedule(name));
+}
+
+std::string_view clear_flag_of(std::string_view key, InputFlags& input, ChannelFlags& channels) {
+  for (const FlagOfKey& row : kFlagsOfKeys) {
+    if (row.key == key && row.clear(input, channels)) return row.flag;
+  }
+  return "";
+}
+
+tl::expected<void, UserError> refuse_flag_of(std::string_view by, std::string_view key, InputFlags input,
+                                             ChannelFlags channels) {
+  const std::string_view flag = clear_flag_of(key, input, channels);
+  if (flag.empty()) return {};
+  return bad_input(fmt::format("{} {} and {} state the same key: leave {} out", by, key, flag, flag));
 }
 
 tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFlags& flags) {

@@ -18,6 +18,13 @@ namespace penstock {
 /// values of --set.
 std::vector<FileArgument> inputs_of(const InputFlags& flags);
 
+/// Removes the flag that states the scenario key `key`, whose value would replace that of the key. Returns
+/// the name of the flag, or an empty text if the flag is not given.
+std::string_view clear_flag_of(std::string_view key, InputFlags& input, ChannelFlags& channels);
+/// Returns an error if a flag states `key`, for which the flag `by` (such as "--vary") gives several values.
+tl::expected<void, UserError> refuse_flag_of(std::string_view by, std::string_view key, InputFlags input,
+                                             ChannelFlags channels);
+
 /// Returns the overrides that --set and the flags of the model state, in the order in which they apply.
 tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFlags& flags);
 

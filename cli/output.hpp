@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "report/print/table.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline_boxes.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {
@@ -148,6 +150,9 @@ bool wants_timeline(const ResultFlags& flags);
 struct ResultTexts {
   std::string printed;
   std::string file;
+  /// Returns the explanation that an .html file shows. It may be empty. Then the explanation follows from the
+  /// spans of the result.
+  std::function<std::optional<Explanation>()> explanation{};
 };
 tl::expected<void, UserError> write_result(const Result& result, const ResultFlags& flags,
                                            const ResultTexts& texts);

@@ -33,7 +33,7 @@ const std::vector<std::string_view> kResultFiles = {".json", ".csv",        ".ra
 /// Returns all formats in which `result` can be written. The result and the window must outlive the
 /// formats.
 std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& json,
-                                 const TimelineWindow& window, const std::string& text) {
+                                 const TimelineWindow& window, const ResultTexts& texts) {
   return {{".json", [&result, json](const TextSink& sink) { write_result_json(result, json, sink); }},
           {".csv", [&result](const TextSink& sink) { write_timeline_csv(result.timeline, sink); }},
           {".ranks.csv", [&result] { return ranks_to_csv(result); }},
@@ -43,12 +43,12 @@ std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& 
                                     {.title = result.scenario, .communication = true, .window = window});
            }},
           {".html",
-           [&result] {
-             const auto why = explanation_for_page(result);
+           [&result, &texts] {
+             const auto why = texts.explanation ? texts.explanation() : explanation_for_page(result);
              return result_to_html(result, why ? &*why : nullptr);
            }},
           {".trace.json", [&result](const TextSink& sink) { write_chrome_trace(result, sink); }},
-          {".txt", [&text] { return text; }}};
+          {".txt", [&texts] { return texts.file; }}};
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ tl::expected<void, UserError> write_result(const Result& result, const ResultFla
     }
     write_result_json(result, json, sink);
   };
-  return write_answer(flags.output, forms_of(result, json, flags.window, texts.file), printed);
+  return write_answer(flags.output, forms_of(result, json, flags.window, texts), printed);
 }
 
 }  // namespace penstock

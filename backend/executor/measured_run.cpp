@@ -144,6 +144,7 @@ Result result_of(ExecutedRun run, const Experiment& experiment, const Runner& ru
                    {.program = experiment.program,
                     .costs = experiment.costs,
                     .samples_per_microbatch = experiment.samples_per_microbatch,
+                    .copies = experiment.copies,
                     .kind = ResultKind::measured,
                     .scenario = experiment.name,
                     .engine = std::string(runner.engine),

@@ -111,8 +111,11 @@ tl::expected<std::vector<WhatIf>, UserError> what_ifs(const ExplainFlags& flags)
   std::vector<WhatIf> scenarios;
   for (const std::string& setting : flags.what_if) {
     InputFlags input = flags.prediction.input;
+    ChannelFlags channels = flags.prediction.channels;
+    // A flag of the present run must not replace the value that is tried.
+    clear_flag_of(setting.substr(0, setting.find('=')), input, channels);
     input.settings.push_back(setting);
-    auto scenario = scenario_of(input, flags.prediction.channels);
+    auto scenario = scenario_of(input, channels);
     if (!scenario) return tl::unexpected(scenario.error());
     scenarios.push_back({.name = setting, .scenario = *std::move(scenario)});
   }
@@ -185,6 +188,17 @@ tl::expected<RunAndWhy, UserError> explained_result(const std::string& text, con
   Explanation why = explained(*run, {.samples = flags.samples});
   why.name = file;
   why.notes = result->notes;
+  const auto is_message = [](CauseNode node, const CausedRun& of) {
+    return of.graph.kinds[node] == NodeKind::transfer;
+  };
+  bool has_messages = false;
+  for (CauseNode node = 0; node < run->graph.size(); ++node) has_messages |= is_message(node, *run);
+  if (has_messages && result->kind == ResultKind::measured) {
+    why.notes.emplace_back(
+        "a measurement does not say how long a message held its channel, so the whole time of a message "
+        "counts "
+        "as latency");
+  }
   if (flags.levers > 0) list_levers(why, cost_levers(*run, nullptr), {}, index(flags.levers));
   return RunAndWhy{.why = std::move(why), .run = *std::move(result)};
 }

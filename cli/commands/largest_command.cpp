@@ -145,8 +145,13 @@ std::string_view bounded_by(const LargestValue& found) {
 std::string answer_text(const LargestFlags& flags, const LargestValue& found) {
   std::string text = fmt::format("{}: {} is the largest that fits\n  {}\n", flags.key, found.largest->value,
                                  line_of(*found.largest));
+  const bool all_fit = std::ranges::all_of(
+      found.tried, [](const TriedValue& value) { return value.fits() || !value.refusal.empty(); });
   text += found.next ? fmt::format("  {}\n", line_of(*found.next))
-                     : fmt::format("  every value that was tried fits, up to --most {}\n", flags.most);
+          : all_fit  ? fmt::format("  every value that was tried fits, up to --most {}\n", flags.most)
+                     : fmt::format("  it is the last value up to --most {}\n", flags.most);
+  if (bounded_by(found) == "refusal")
+    text += "  larger values were refused; a still larger one that was not tried may fit\n";
   if (!found.grows())
     text += "  memory does not grow with every step, so a value that was not tried may fit as well\n";
   return text + fmt::format("tried {} values\n", found.tried.size());
@@ -182,8 +187,9 @@ Outcome outcome_of(const LargestFlags& flags, const LargestValue& found) {
   if (found.largest) return ExitCode::ok;
   if (!found.next->refusal.empty()) return bad_input(found.next->refusal);
   if (found.next->usable_bytes == 0) return bad_input(std::string(kNoLimit));
-  return user_error(ErrorKind::check_failed,
-                    fmt::format("out of memory: no value of {} fits; {}", flags.key, line_of(*found.next)));
+  return user_error(
+      ErrorKind::check_failed,
+      fmt::format("out of memory: no value of {} that was tried fits; {}", flags.key, line_of(*found.next)));
 }
 
 /// Checks the flags of the command. Returns an error for the first flag with a wrong value.
@@ -203,6 +209,9 @@ tl::expected<void, UserError> checked(const LargestFlags& flags) {
     return bad_input(
         fmt::format("--most: expected at least the smallest value, {}, got {}", flags.least, flags.most));
   }
+  if (auto single = refuse_flag_of("--over", flags.key, flags.prediction.input, flags.prediction.channels);
+      !single)
+    return single;
   if (auto fault = key_fault(flags)) return bad_input(*std::move(fault));
   return {};
 }

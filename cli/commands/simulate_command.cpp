@@ -18,8 +18,10 @@
 #include "cli/terminal.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/why/explain.hpp"
 
 namespace penstock {
 namespace {
@@ -52,12 +54,10 @@ Outcome explain_engine(const SimulateFlags& flags) {
 
 /// Simulates the experiment. If the program is invalid or hangs, the error has exit code 1. If the scenario
 /// cannot be simulated, it has exit code 2.
-tl::expected<Result, UserError> predicted(const SimulateFlags& flags) {
-  auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
-  if (!scenario) return tl::unexpected(scenario.error());
+tl::expected<Result, UserError> predicted(const Scenario& scenario, const SimulateFlags& flags) {
   ProgressBar bar(display_for(flags.result.output));
   bar.say("predicting", kShownFrom);
-  return simulate_scenario(*scenario, simulate_options(flags));
+  return simulate_scenario(scenario, simulate_options(flags));
 }
 
 /// Returns the table of results to print. With --fail-on-oom, the error message reports a lack of memory, and
@@ -72,9 +72,14 @@ Outcome run_simulate(const SimulateFlags& flags) {
   if (flags.explain_engine) return explain_engine(flags);
   if (auto known = check_result_files(flags.result, inputs_of(flags.prediction.input)); !known)
     return tl::unexpected(known.error());
-  const auto result = predicted(flags);
+  const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
+  if (!scenario) return tl::unexpected(scenario.error());
+  const auto result = predicted(*scenario, flags);
   if (!result) return tl::unexpected(result.error());
-  const ResultTexts texts = {.printed = printed(*result, flags), .file = result_to_table(*result)};
+  const ResultTexts texts = {
+      .printed = printed(*result, flags), .file = result_to_table(*result), .explanation = [&] {
+        return explanation_for_page(*result, *scenario, engine_of(flags.prediction.engine));
+      }};
   if (auto written = write_result(*result, flags.result, texts); !written)
     return tl::unexpected(written.error());
   // The answer is written first. --fail-on-oom only changes the exit code.

@@ -309,6 +309,11 @@ tl::expected<void, UserError> move_lists_of_vary(SweepFlags& flags) {
     if (!flags.schedules.empty()) return given_twice("schedule.name", "--schedule");
     flags.schedules = values_between_commas(*names);
   }
+  for (const std::string& text : flags.vary) {
+    if (auto single = refuse_flag_of("--vary", text.substr(0, text.find('=')), flags.input, flags.channels);
+        !single)
+      return single;
+  }
   return {};
 }
 

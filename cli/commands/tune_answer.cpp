@@ -8,6 +8,7 @@
 #include "cli/commands/tune_answer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -86,11 +87,13 @@ Cell count(std::int64_t number) { return {fmt::to_string(number), static_cast<do
 Cell words(std::string text) { return {std::move(text), std::nullopt}; }
 
 /// Returns a text that compares a configuration with the best one, such as "8.1 % slower" or "as fast as
-/// the best". A configuration that does not fit into memory may be "2.0 % faster".
+/// the best". A configuration that does not fit into memory may be "2.0 % faster". "about" stands in front of
+/// an estimate.
 std::string cost_text(const TuneReport& report, std::size_t number) {
   const double gain = gain_against(report.candidates[number], report.candidates.front());
   if (gain == 0) return "as fast as the best";
-  return gain < 0 ? fmt::format("{:.1f} % slower", -100 * gain) : fmt::format("{:.1f} % faster", 100 * gain);
+  return fmt::format("{}{:.1f} % {}", report.candidates[number].estimated ? "about " : "",
+                     100 * std::abs(gain), gain < 0 ? "slower" : "faster");
 }
 
 }  // namespace
@@ -147,7 +150,7 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
         count(of.microbatches),
         words(recompute_text(answer.request, of.recompute)),
         count(of.sharding),
-        {fmt::format("{:.4f}", step_seconds(tuned)), step_seconds(tuned)},
+        {fmt::format("{}{:.4f}", tuned.estimated ? "~" : "", step_seconds(tuned)), step_seconds(tuned)},
         {fmt::format("{:.1f}", tuned.tokens_per_second_per_device), tuned.tokens_per_second_per_device},
         {format_percent(tuned.mfu), tuned.mfu},
         {gib(tuned.peak_bytes), static_cast<double>(tuned.peak_bytes)},

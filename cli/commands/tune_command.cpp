@@ -2,6 +2,7 @@
 // degrees, stages, schedule, microbatch and recomputation, and shows the cost of each choice.
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -130,6 +131,40 @@ tl::expected<void, UserError> require_launcher(const TuneFlags& flags) {
       *script));
 }
 
+// The keys of a scenario that the search chooses, each with the flag that lists the values to try.
+constexpr auto kSearchedKeys = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"schedule.name", "--schedule"},
+    {"schedule.stages", "--pp-size"},
+    {"schedule.virtual_stages", "--virtual-stages"},
+    {"schedule.sharding", "--sharding"},
+    {"schedule.offload", "--offload"},
+    {"schedule.layer_split", "--layer-split"},
+    {"parallel.tensor", "--tensor-parallel"},
+    {"parallel.context", "--context-parallel"},
+    {"parallel.context_exchange", "--context-exchange"},
+    {"parallel.expert", "--expert-parallel"},
+    {"parallel.data", "--data-parallel"},
+    {"parallel.order", "--order"},
+    {"cluster.group_order", "--group-order"},
+    {"training.micro_batch_size", "--micro-batch-size"},
+    {"training.recompute", "--recompute"},
+});
+
+/// Returns an error if --set states a key that the search chooses, because the search would not keep the
+/// value.
+tl::expected<void, UserError> refuse_searched_keys(const InputFlags& input) {
+  for (const std::string& setting : input.settings) {
+    const auto at = setting.find('=');
+    const std::string key = setting.substr(0, at);
+    const auto row =
+        std::ranges::find(kSearchedKeys, key, &std::pair<std::string_view, std::string_view>::first);
+    if (row == kSearchedKeys.end() || at == std::string::npos) continue;
+    return bad_input(fmt::format("--set {}: tune chooses this key; write {} {} to try this value alone", key,
+                                 row->second, setting.substr(at + 1)));
+  }
+  return {};
+}
+
 /// Prints all configurations of the search space for the flag --list. It computes no times.
 Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   const auto space = tuning_space(request);
@@ -224,6 +259,7 @@ Outcome run_tune(const TuneFlags& flags) {
       !known)
     return tl::unexpected(known.error());
   if (auto launcher = require_launcher(flags); !launcher) return tl::unexpected(launcher.error());
+  if (auto kept = refuse_searched_keys(flags.input); !kept) return tl::unexpected(kept.error());
   auto request = request_of(flags);
   if (!request) return tl::unexpected(request.error());
   if (flags.list) return list_space(flags, *request);

@@ -82,6 +82,7 @@ std::string best_text(const TuneAnswer& answer) {
 /// the text is empty.
 std::string accuracy_text(const TuneAnswer& answer, const std::vector<std::size_t>& rows) {
   if (!answer.accuracy) return {};
+  if (rows.size() < 2) return fmt::format("{}\n", nearest_text(answer.accuracy->nearest));
   const auto as_good =
       std::ranges::count_if(rows, [&](std::size_t number) { return answer.accuracy->groups[number] == 0; });
   const PairSpread& spread = answer.accuracy->spread;
@@ -103,6 +104,14 @@ std::string front_text(const TuneAnswer& answer) {
       "them, "
       "and what each choice costs\n",
       report.front.size(), gib(smallest.peak_bytes), 100 * gain_against(smallest, report.candidates.front()));
+}
+
+/// Returns a sentence about the rows whose step times are estimates, or an empty text if there are none.
+std::string estimates_text(const TuneAnswer& answer, const std::vector<std::size_t>& rows) {
+  const auto is_estimated = [&](std::size_t number) { return answer.report.candidates[number].estimated; };
+  if (std::ranges::none_of(rows, is_estimated)) return "";
+  return "~ marks an estimate: for such a row `simulate` may balance the layers better or find a better "
+         "order";
 }
 
 /// Returns a chart of speed over memory, with a dot for each configuration that needs at most twice the
@@ -166,6 +175,9 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables ta
   std::string text = fmt::format("{}\n{}\n", question_text(answer), effort_text(answer));
   for (const LeftOut& one : report.left_out) text += left_out_text(one) + '\n';
   text += '\n' + table_to_text(configurations_table(answer, shown), width);
+  std::vector<std::size_t> rows = shown;
+  if (tables == TuneTables::all) rows.insert(rows.end(), report.front.begin(), report.front.end());
+  const std::string estimates = estimates_text(answer, rows);
   if (tables == TuneTables::all) {
     text += fmt::format("\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
                         table_to_text(configurations_table(answer, report.front), width),
@@ -173,6 +185,7 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables ta
   } else {
     text += front_text(answer);
   }
+  if (!estimates.empty()) text += estimates + '\n';
   if (!answer.sensitivity.empty()) {
     text += fmt::format("\nOn machines with one figure changed\n{}",
                         table_to_text(sensitivity_table(answer), width));
@@ -200,6 +213,8 @@ std::string tune_html(const TuneAnswer& answer, const TunePage& extra) {
       "<h2>Configurations</h2>\n<input class=\"filter\" size=\"60\" placeholder=\"rows with: zb-v pp=4 "
       "fits=yes\"/>\n<div class=\"scroll\">\n{}</div>\n",
       table_to_html(configurations_table(answer, shown)));
+  if (const std::string estimates = estimates_text(answer, shown); !estimates.empty())
+    page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(estimates));
   if (answer.accuracy)
     page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(accuracy_text(answer, shown)));
   page.body +=
@@ -270,6 +285,7 @@ Json candidate_json(const TuneAnswer& answer, const TunedConfiguration& tuned) {
     object["usable_bytes"] = tuned.usable_bytes ? Json(*tuned.usable_bytes) : Json(nullptr);
   object["fits"] = tuned.fits;
   object["constructed"] = tuned.constructed;
+  object["estimated"] = tuned.estimated;
   if (answer.tokens) object["training_seconds"] = training_seconds(answer, tuned);
   if (const auto cost = training_cost(answer, tuned)) object["training_cost"] = *cost;
   return object;

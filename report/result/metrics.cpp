@@ -171,18 +171,6 @@ ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   return throughput;
 }
 
-/// Returns K of a program: the number of ranks that hold the first replica of some stage. In data parallelism
-/// all ranks hold all stages, so K is the number of stages. If these stages are gradient buckets, K is too
-/// large, because a program does not show which stages are buckets.
-std::int32_t pipeline_size_of(const Program& program) {
-  if (program.schedule == "data-parallel") return program.stage_count();
-  std::vector<bool> holds(program.ranks.size(), false);
-  for (const StagePlacement& stage : program.placement.stages) {
-    if (!stage.ranks.empty()) holds[index(stage.ranks.front())] = true;
-  }
-  return static_cast<std::int32_t>(std::ranges::count(holds, true));
-}
-
 ProgramReport program_report(const RunFacts& facts) {
   const Program& program = facts.program;
   return {.schedule = program.schedule,
@@ -191,10 +179,20 @@ ProgramReport program_report(const RunFacts& facts) {
           .pipeline_size = facts.pipeline_size > 0 ? facts.pipeline_size : pipeline_size_of(program),
           .microbatches = program.microbatches,
           .iterations = program.iterations,
+          .copies = facts.copies,
           .digest = facts.has_digest ? digest(program) : std::string()};
 }
 
 }  // namespace
+
+std::int32_t pipeline_size_of(const Program& program) {
+  if (program.schedule == "data-parallel") return program.stage_count();
+  std::vector<bool> holds(program.ranks.size(), false);
+  for (const StagePlacement& stage : program.placement.stages) {
+    if (!stage.ranks.empty()) holds[index(stage.ranks.front())] = true;
+  }
+  return static_cast<std::int32_t>(std::ranges::count(holds, true));
+}
 
 bool is_prefill(const Program& program, double prompt_tokens) {
   const bool has_chunks = program.slices > 1 || prompt_tokens > 0;

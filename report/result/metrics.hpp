@@ -26,6 +26,10 @@ struct ModelFacts {
   double peak_flops_per_second = 0;
 };
 
+/// Returns K of a program: the number of ranks that hold the first replica of some stage. In data parallelism
+/// all ranks hold all stages, so K is the number of stages. If these stages are gradient buckets, K is too
+/// large, because a program does not show which stages are buckets.
+std::int32_t pipeline_size_of(const Program& program);
 /// Returns true if a run of the program is prefill. In prefill, all stages hold keys and values. In addition,
 /// prompts are cut into slices, or `prompt_tokens` is above 0.
 bool is_prefill(const Program& program, double prompt_tokens);
@@ -54,6 +58,8 @@ struct RunFacts {
   /// The cost table, which gives the size of each message.
   const CostTable& costs;
   double samples_per_microbatch = 1;
+  /// The number of copies of the pipeline, of which the program is one.
+  std::int32_t copies = 1;
   ResultKind kind = ResultKind::predicted;
   std::string scenario{};
   std::string engine{};

@@ -21,6 +21,8 @@
 
 namespace penstock {
 
+double samples_of_copy(const Result& result) { return result.throughput.samples / result.program.copies; }
+
 Bytes highest_peak_bytes(const Result& result) {
   Bytes peak = 0;
   for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.memory.peak_bytes);

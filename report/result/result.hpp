@@ -316,7 +316,7 @@ struct PrefillRates {
 
 /// The number of samples and their rates.
 struct ThroughputReport {
-  /// The number of samples: M * micro_batch_size * iterations.
+  /// The number of samples: M * micro_batch_size * iterations * copies.
   double samples = 0;
   /// The number of samples between two STEPs of the input stage.
   double samples_per_update = 0;
@@ -354,6 +354,9 @@ struct ProgramReport {
   std::int32_t pipeline_size = 0;
   std::int32_t microbatches = 0;
   std::int32_t iterations = 1;
+  /// The number of copies of the pipeline that share a batch. The ranks, microbatches and links of a result
+  /// are those of one copy. 1 if the program has all copies.
+  std::int32_t copies = 1;
   /// The digest of the lowered program (schedules/ir/digest.hpp).
   std::string digest;
 
@@ -421,6 +424,8 @@ struct Result : RunFigures {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
+/// Returns the number of samples of one copy of the pipeline, whose messages `links` counts.
+double samples_of_copy(const Result& result);
 /// Returns the largest peak memory of all ranks, or 0 if no memory is known.
 Bytes highest_peak_bytes(const Result& result);
 /// Returns true if a rank needs more memory than its device has.

@@ -65,7 +65,7 @@ std::string traffic_text(const Result& result) {
   for (const RankReport& rank : result.ranks) sent += rank.sent_bytes;
   std::string text = format_bytes(sent);
   if (result.throughput.samples > 0) {
-    const double per_sample = static_cast<double>(sent) / result.throughput.samples;
+    const double per_sample = static_cast<double>(sent) / samples_of_copy(result);
     text += fmt::format(", {} per sample", format_bytes(static_cast<Bytes>(per_sample)));
   }
   return text;
@@ -237,7 +237,7 @@ Table link_figures(const Result& result) {
   for (const LinkTraffic& link : result.links) {
     table.rows.push_back({Cell{link.link, std::nullopt}, bytes_cell(link.bytes)});
     if (result.throughput.samples > 0) {
-      const double per_sample = static_cast<double>(link.bytes) / result.throughput.samples;
+      const double per_sample = static_cast<double>(link.bytes) / samples_of_copy(result);
       table.rows.back().push_back({format_bytes(static_cast<Bytes>(per_sample)), per_sample});
     }
   }

@@ -89,7 +89,8 @@ Json rank_json(const RankReport& rank, const ResultJsonOptions& options) {
 Json program_json(const ProgramReport& program) {
   Json object = {{"schedule", program.schedule},     {"ranks", program.ranks},
                  {"stages", program.stages},         {"microbatches", program.microbatches},
-                 {"iterations", program.iterations}, {"digest", program.digest}};
+                 {"iterations", program.iterations}, {"copies", program.copies},
+                 {"digest", program.digest}};
   if (program.pipeline_size > 0) object["pipeline_size"] = program.pipeline_size;
   return object;
 }
@@ -182,7 +183,7 @@ std::string document_text(const Result& result, const ResultJsonOptions& options
   for (const LinkTraffic& link : result.links) {
     document["links"].push_back({{"link", link.link},
                                  {"bytes", link.bytes},
-                                 {"bytes_per_sample", per_sample(link.bytes, result.throughput.samples)}});
+                                 {"bytes_per_sample", per_sample(link.bytes, samples_of_copy(result))}});
   }
   document["notes"] = result.notes;
   // Names in users' files may contain bytes that are not UTF-8. The library would throw, so these bytes are

@@ -245,6 +245,7 @@ ProgramReport read_program(const ObjectReader& object) {
   program.stages = object.small("stages", 0);
   program.microbatches = object.small("microbatches", 0);
   program.iterations = object.has("iterations") ? object.small("iterations", 0) : 1;
+  if (object.has("copies")) program.copies = object.small("copies", 1);
   program.digest = object.text("digest");
   if (object.has("pipeline_size")) program.pipeline_size = object.small("pipeline_size", 1);
   return program;

@@ -65,7 +65,7 @@ double part_of(Ns part, Ns whole) {
 
 /// Returns the reason for a cause of time, or the links or stages that add most of the time, as text.
 std::string where_text(const BillLine& line, const TimeForm& unit) {
-  if (line.cause == "fill" || line.cause == "drain") return "any order on these ranks needs it";
+  if (line.cause == "fill" || line.cause == "drain") return "any order of these actions needs it";
   if (line.cause == "order") return "the order of the lists";
   if (line.cause == "barrier") return "ranks wait for each other between iterations";
   if (line.cause == "blocking") return "ranks wait for each of their transfers";
@@ -145,7 +145,8 @@ Table rank_rows(const Explanation& why) {
     for (std::size_t c = 0; c < kIdleCauses; ++c) present[c] |= rank.causes[c] != 0 ? 1 : 0;
   }
   const std::vector<const IdleInterval*> longest = longest_waits(why);
-  Table table{.columns = {"rank", "idle", "fill", "drain", "order"}, .rows = {}};
+  // A phase of a rank is not the line of the same name in the bill, so its heading has another name.
+  Table table{.columns = {"rank", "idle", "fill phase", "drain phase", "between"}, .rows = {}};
   for (std::size_t c = 0; c < kIdleCauses; ++c) {
     if (present[c] != 0) table.columns.emplace_back(to_text(static_cast<IdleCause>(c)));
   }

@@ -192,9 +192,13 @@ std::string model_text(const Plan& plan, const std::string& file) {
 }
 
 void set_schedule(Plan& plan) {
-  plan.set("schedule.name", plan.schedule);
-  plan.set("schedule.stages", plan.stages);
-  if (plan.chunks > 1) plan.set("schedule.virtual_stages", plan.chunks);
+  if (!plan.program.empty()) {
+    plan.set("schedule.program", scalar_to_yaml(plan.program));
+  } else {
+    plan.set("schedule.name", plan.schedule);
+    plan.set("schedule.stages", plan.stages);
+    if (plan.chunks > 1) plan.set("schedule.virtual_stages", plan.chunks);
+  }
   plan.set("training.micro_batch_size", *plan.micro_batch_size);
   plan.set("training.global_batch_size", *plan.global_batch_size);
 }
@@ -235,10 +239,16 @@ std::string unpriced_text(Plan& plan) {
   if (*plan.copies == 1) {
     std::erase_if(kept, [](const auto& entry) { return entry.first != "schedule.group_size"; });
   }
+  if (!plan.program.empty()) kept.clear();
   plan.keys = std::move(kept);
   set_schedule(plan);
-  plan.set("schedule.microbatches", *plan.microbatches * *plan.copies);
-  if (*plan.copies > 1) {
+  if (!plan.program.empty()) {
+    // The lists state the microbatches of one copy. Other copies run the same lists at the same times.
+    plan.set("training.global_batch_size", *plan.global_batch_size / *plan.copies);
+  } else {
+    plan.set("schedule.microbatches", *plan.microbatches * *plan.copies);
+  }
+  if (*plan.copies > 1 && plan.program.empty()) {
     plan.set("schedule.data_parallel", *plan.copies);
     plan.notes.push_back(
         fmt::format("each of {} copies of the pipeline runs {} microbatches, and schedule.microbatches "

@@ -24,6 +24,8 @@ struct Plan {
   std::int64_t stages = 1;
   std::int64_t chunks = 1;
   std::string schedule = "1f1b";
+  /// The file with the lists of all ranks, if the configuration states one. It replaces `schedule`.
+  std::string program{};
   /// The number of devices of one server, if the configuration states it.
   std::optional<std::int64_t> devices_per_node{};
   std::optional<std::int64_t> devices{};

@@ -33,7 +33,7 @@ namespace penstock {
 namespace {
 
 /// A schedule of PyTorch: its class name (`theirs`), Penstock's name for it (`ours`), and whether each rank
-/// has only one stage.
+/// has only one stage. `ours` is empty for a base class, which takes its order from a file.
 struct TorchSchedule {
   std::string_view theirs;
   std::string_view ours;
@@ -47,7 +47,9 @@ constexpr auto kTorchSchedules =
                                   {"LoopedBFS", "looped-bfs"},
                                   {"InterleavedZeroBubble", "interleaved-zero-bubble"},
                                   {"ZBVZeroBubble", "zbv-zero-bubble"},
-                                  {"DualPipeV", "dualpipe-v"}});
+                                  {"DualPipeV", "dualpipe-v"},
+                                  {"PipelineScheduleSingle", "", true},
+                                  {"PipelineScheduleMulti", ""}});
 
 constexpr auto kTorchSettled = std::to_array<SettledRow>({
     {"training.dtype optimizer.early_step_in_backward", Fate::ignored,
@@ -82,8 +84,6 @@ constexpr auto kTorchSettled = std::to_array<SettledRow>({
     {"training.enable_cpu_offload", Fate::refused, "moves memory to the host, which has no price here"},
     {"parallelism.pipeline_parallel_split_points", Fate::refused,
      "newer releases have parallelism.module_fqns_per_model_part; write the modules of each stage"},
-    {"parallelism.pipeline_parallel_schedule_csv", Fate::refused,
-     "the file has the schedule; give it as the input: penstock simulate schedule.csv --model config.json"},
     {"lora.* peft.*", Fate::refused, "trains only a part of the weights, which has no price here"},
     {"node_rank nproc_per_node nnodes rdzv_* master_* local_ranks_filter role tee", Fate::ignored,
      "concerns how the processes are started"},
@@ -201,6 +201,7 @@ void take_torch_pipeline(Importing& importing) {
       settings.number("parallelism.pipeline_parallel_last_stage_less_layers", "schedule.layer_split", 0)
           .value_or(1);
   if (plan.stages == 1) return;
+  const auto csv = settings.word("parallelism.pipeline_parallel_schedule_csv", "schedule.program");
   const auto found = std::ranges::find_if(
       kTorchSchedules, [&](const TorchSchedule& row) { return plain_name(row.theirs) == plain_name(name); });
   if (found == kTorchSchedules.end()) {
@@ -210,6 +211,14 @@ void take_torch_pipeline(Importing& importing) {
     return;
   }
   plan.schedule = found->ours;
+  if (csv) {
+    plan.program = *csv;
+  } else if (plan.schedule.empty()) {
+    settings.refuse(
+        "parallelism.pipeline_parallel_schedule",
+        "this class has no order of its own; state parallelism.pipeline_parallel_schedule_csv, too");
+    return;
+  }
   if (const auto modules = settings.word("parallelism.module_fqns_per_model_part", "schedule.layer_split")) {
     plan.layers = layers_of_modules(*modules);
     plan.layer_split = list_yaml(plan.layers);

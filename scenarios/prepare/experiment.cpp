@@ -406,6 +406,7 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
       .channels = scenario.channels,
       // All copies of the pipeline run one microbatch each at the same time, so their samples are added.
       .samples_per_microbatch = static_cast<double>(samples.wanted) * settled.copies,
+      .copies = settled.copies,
       .notes = std::move(notes),
       .price_per_device_hour = scenario.cluster.price_per_device_hour,
       .counts_activations = std::holds_alternative<UnitCosts>(scenario.model),

@@ -54,6 +54,8 @@ struct Experiment {
   Cluster cluster;   ///< the cluster, on which device r runs rank r
   ChannelOptions channels;
   double samples_per_microbatch = 1;  ///< the samples of a microbatch in all copies of the pipeline together
+  /// The number of copies of the pipeline, of which `program` is one. 1 if `program` has all copies.
+  std::int32_t copies = 1;
   std::vector<std::string> notes;
   std::optional<double> price_per_device_hour{};
   /// True if the scenario states no model. Memory is then counted in activations: one activation has

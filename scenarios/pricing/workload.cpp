@@ -505,7 +505,6 @@ TrainedModel trained_by(const Workload& work) {
           .flops_per_sample = operations_of_sample(work, work.sequence),
           .tokens_per_sample = work.sequence,
           .devices = device_count(work.parallel, work.ranks),
-          .copies = work.parallel.data,
           .peak_flops_per_second = mean_peak_flops(work)};
 }
 

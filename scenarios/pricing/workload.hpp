@@ -405,7 +405,6 @@ struct TrainedModel {
   double flops_per_sample = 0;  ///< the model's own operations, without recomputation
   std::int64_t tokens_per_sample = 1;
   std::int64_t devices = 1;          ///< the number of devices of all copies
-  std::int32_t copies = 1;           ///< the number of copies of the pipeline; the program is one copy
   double peak_flops_per_second = 0;  ///< the peak of one device at the training's precision
 
   friend bool operator==(const TrainedModel&, const TrainedModel&) = default;

@@ -209,7 +209,9 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.shape.stages = parts.schedule.stages.value_or(default_stages(parts));
   scenario.shape.iterations = parts.training.iterations.value_or(1);
   // In a pipeline, torchtitan holds gathered weights until the step ends (reshard_after_forward: default).
-  const bool gathers_once = parts.training.framework == Framework::torchtitan && scenario.shape.stages > 1;
+  const std::int32_t ranks =
+      parts.schedule.program ? parts.schedule.program->rank_count() : scenario.shape.stages;
+  const bool gathers_once = parts.training.framework == Framework::torchtitan && ranks > 1;
   scenario.shape.gather = parts.parallel.gather.value_or(gathers_once ? Gather::step : scenario.shape.gather);
   scenario.shape.expert_overlap = parts.parallel.degrees.expert_overlap;
   scenario.schedule = parts.schedule.name;
@@ -370,6 +372,13 @@ void use_default_chunks(Scenario& scenario) {
   if (scenario.states_chunks) return;
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   scenario.shape.virtual_stages = schedule == nullptr ? 1 : schedule->default_chunks;
+}
+
+bool work_grows_with_chunks(const Scenario& scenario) {
+  const auto* figures = std::get_if<StageFigures>(&scenario.model);
+  const auto* units = std::get_if<UnitCosts>(&scenario.model);
+  const bool by_stage = units != nullptr && units->unit == CostUnit::stage;
+  return by_stage || (figures != nullptr && !figures->forward.is_list);
 }
 
 bool is_chunked_prefill(std::string_view schedule) {

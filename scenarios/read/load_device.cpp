@@ -612,6 +612,7 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
       problem.note(*document.find(part)->find(key), fmt::format("{}.{}", part, key), kOfDevicesAlone);
   };
   refuse(schedule.layer_split.has_value(), "schedule", "layer_split");
+  refuse(schedule.program && schedule.shape.sharding, "schedule", "sharding");
   refuse(training.device_precision.has_value(), "training", "precision");
   refuse(training.recompute.has_value(), "training", "recompute");
   refuse(!training.sequences.empty(), "training", "sequence");

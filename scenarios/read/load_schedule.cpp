@@ -289,8 +289,9 @@ constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
 
 constexpr auto kScheduleKeys = keys_of(kScheduleFields);
 
-constexpr std::array<Word, 8> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
-                                              "launch_order", "program",  "dialect",  "forward_only"};
+constexpr std::array<Word, 10> kProgramKeys = {"channel",      "blocking",   "capacity", "eager",
+                                               "launch_order", "program",    "dialect",  "forward_only",
+                                               "sharding",     "layer_split"};
 
 /// Reads which activations are checkpoints and when they are recomputed. The key `recompute` alone also
 /// enables checkpoints.
@@ -436,35 +437,6 @@ bool goes_with_program(const Node::Entry& entry) {
   return std::ranges::find(kProgramKeys, entry.key.text) != kProgramKeys.end();
 }
 
-/// Reads a program file. The program has its own stages, microbatches and options, so only keys about its
-/// execution are allowed.
-SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
-  for (const Node::Entry& entry : reader.node().entries) {
-    if (!goes_with_program(entry)) {
-      reader.complain(
-          entry.key.text,
-          fmt::format("does not go with schedule.program, which states it itself; beside "
-                      "program there may be dialect, forward_only, channel, blocking, capacity, eager, "
-                      "launch_order"));
-    }
-  }
-  SchedulePart part;
-  if (auto imported = read_program(reader, problem)) {
-    part.program = std::move(imported->program);
-    part.notes = std::move(imported->notes);
-  }
-  // A program file states the channel model for which it was checked.
-  if (part.program) part.channels.model = part.program->channel;
-  read_fields(reader, kScheduleFields, part);
-  part.channels.blocking = read_blocking(reader);
-  if (part.channels.launch_order && part.program && states_groups(*part.program)) {
-    reader.complain("launch_order",
-                    "does not go with groups of transfers (GROUP) in the lists, which are launched together; "
-                    "leave it out");
-  }
-  return part;
-}
-
 /// Reads how layers are divided among stages: the name of a rule, a layout, or a list with the number of
 /// layers of each stage.
 std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
@@ -478,6 +450,37 @@ std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
   if (split) return *split;
   reader.complain("layer_split", split.error());
   return std::nullopt;
+}
+
+/// Reads a program file. The program has its own stages, microbatches and options, so only keys about its
+/// execution are allowed.
+SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
+  for (const Node::Entry& entry : reader.node().entries) {
+    if (!goes_with_program(entry)) {
+      reader.complain(
+          entry.key.text,
+          fmt::format("does not go with schedule.program, which states it itself; beside "
+                      "program there may be dialect, forward_only, channel, blocking, capacity, eager, "
+                      "launch_order, and of a model on named devices sharding and layer_split"));
+    }
+  }
+  SchedulePart part;
+  if (auto imported = read_program(reader, problem)) {
+    part.program = std::move(imported->program);
+    part.notes = std::move(imported->notes);
+  }
+  // A program file states the channel model for which it was checked.
+  if (part.program) part.channels.model = part.program->channel;
+  read_fields(reader, kScheduleFields, part);
+  part.channels.blocking = read_blocking(reader);
+  part.shape.sharding = read_sharding(reader);
+  part.layer_split = read_layer_split(reader);
+  if (part.channels.launch_order && part.program && states_groups(*part.program)) {
+    reader.complain("launch_order",
+                    "does not go with groups of transfers (GROUP) in the lists, which are launched together; "
+                    "leave it out");
+  }
+  return part;
 }
 
 /// Reads `slice_tokens`, the rule for the tokens of slices. Returns nothing if the key is absent.
@@ -551,8 +554,8 @@ std::vector<KeyGroup> schedule_keys() {
            .about =
                "A schedule of the table with its options, of which each schedule takes its own, or a file of "
                "lists. Beside `program` only `dialect`, `forward_only`, `channel`, `blocking`, `capacity`, "
-               "`eager` and "
-               "`launch_order` may stand.\n\n"
+               "`eager` and `launch_order` may stand. If the model is on named devices, `sharding` and "
+               "`layer_split` may stand there, too.\n\n"
                "`sharding` adds the gathers (UNSHARD): behind the STEPs under 1 and 2, around the uses under "
                "3; REDUCE_GRAD is then a reduce-scatter. It goes with schedules that have one update a "
                "minibatch. Of a model on named devices it says what the copies (`parallel.data`, `context`) "

@@ -203,6 +203,10 @@ struct Scenario {
 /// number. Must be called after each change of the schedule's name.
 void use_default_chunks(Scenario& scenario);
 
+/// Returns true if each of the K * v stages takes the same time for every v, so that a larger v means more
+/// work.
+bool work_grows_with_chunks(const Scenario& scenario);
+
 /// Returns true for the name of the preset of prefill: sequence-sliced 1F1B without backwards, whose slices
 /// are the chunks of a prompt.
 bool is_chunked_prefill(std::string_view schedule);

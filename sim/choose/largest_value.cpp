@@ -8,7 +8,9 @@
 //   does not                           11                 31     doubling: 0 1 3 7 15, then 31 fails ..
 //                                                                .. and the gap 15-31 is halved
 //
-// Each tried value needs a simulation, so results are cached.
+// A refused value ends neither search, because larger values may be accepted: a number of nodes that does not
+// divide the batch is refused, and twice as many nodes are not. Each tried value needs a simulation, so
+// results are cached.
 
 #include "sim/choose/largest_value.hpp"
 
@@ -56,6 +58,31 @@ class Probes {
     return beyond;
   }
 
+  /// Returns the first number above `from` that has a prediction. Looks at the next kMostRefusals numbers.
+  std::optional<std::int64_t> accepted_above(std::int64_t from) {
+    constexpr std::int64_t kMostRefusals = 64;
+    for (std::int64_t number = from + 1; number <= std::min(from + kMostRefusals, last()); ++number) {
+      if (at(number).refusal.empty()) return number;
+    }
+    return std::nullopt;
+  }
+
+  /// Returns the first number that fits, at doubling distances above `first`, which does not fit. Returns
+  /// nothing as soon as a number needs at least as much memory as the one before it.
+  std::optional<std::int64_t> fitting_above(std::int64_t first) {
+    Bytes before = at(first).peak_bytes;
+    std::int64_t number = first;
+    for (std::int64_t distance = 1; number < last(); distance *= 2) {
+      number = std::min(first + distance, last());
+      const TriedValue& value = at(number);
+      if (!value.refusal.empty()) continue;
+      if (value.fits()) return number;
+      if (value.peak_bytes >= before) break;
+      before = value.peak_bytes;
+    }
+    return std::nullopt;
+  }
+
   std::vector<TriedValue> all() const {
     std::vector<TriedValue> values;
     values.reserve(tried_.size());
@@ -82,17 +109,27 @@ bool LargestValue::grows() const {
 }
 
 LargestValue largest_value(const ValueRange& range, const std::function<TriedValue(std::int64_t)>& probe) {
+  // The number of times that the search goes on above refused values.
+  constexpr int kMostGaps = 64;
   Probes probes(range, probe);
   const auto is_accepted = [](const TriedValue& value) { return value.refusal.empty(); };
   std::optional<std::int64_t> first = 0;
   if (!is_accepted(probes.at(0))) first = probes.first_beyond(0, is_accepted);
   LargestValue found;
-  if (!first || !probes.at(*first).fits()) {
-    found.next = probes.at(first.value_or(0));
-  } else {
-    const auto next = probes.first_beyond(*first, [](const TriedValue& value) { return !value.fits(); });
+  std::optional<std::int64_t> start = first;
+  if (first && !probes.at(*first).fits()) start = probes.fitting_above(*first);
+  if (!start) found.next = probes.at(first.value_or(0));
+  for (int gaps = 0; start; ++gaps) {
+    const auto next = probes.first_beyond(*start, [](const TriedValue& value) { return !value.fits(); });
     found.largest = probes.at(next ? *next - 1 : probes.last());
-    if (next) found.next = probes.at(*next);
+    found.next.reset();
+    start.reset();
+    if (!next) break;
+    found.next = probes.at(*next);
+    if (is_accepted(*found.next) || gaps == kMostGaps) break;
+    const auto above = probes.accepted_above(*next);
+    if (above && probes.at(*above).fits()) start = above;
+    if (above && !start) found.next = probes.at(*above);
   }
   found.tried = probes.all();
   return found;

@@ -36,8 +36,9 @@ struct ValueRange {
 
 struct LargestValue {
   std::optional<TriedValue> largest{};  ///< absent if no tried value fits
-  /// The value one step above `largest`, which needs too much memory or is refused. If `largest` is absent,
-  /// `next` is the smallest value that was tried. It is absent if `largest` is the end of the range.
+  /// The first value above `largest` that has a prediction, which needs too much memory. If many values above
+  /// `largest` are refused, it is the first of these. If `largest` is absent, `next` is the smallest value
+  /// that has a prediction, or the smallest of all. It is absent if `largest` is the end of the range.
   std::optional<TriedValue> next{};
   std::vector<TriedValue> tried{};  ///< tried values in ascending order
 
@@ -47,8 +48,9 @@ struct LargestValue {
 };
 
 /// Returns the largest value of `range` that fits in memory. `probe` tries one value. The search doubles
-/// the distance between tried values until one does not fit, and then halves the interval. It skips refused
-/// values at the lower end. Requires that memory grows with the value.
+/// the distance between tried values until one does not fit, and then halves the interval. It goes on above
+/// values that are refused. If the smallest value does not fit, it tries larger ones while they need less
+/// memory. Elsewhere it requires that memory grows with the value.
 LargestValue largest_value(const ValueRange& range, const std::function<TriedValue(std::int64_t)>& probe);
 
 }  // namespace penstock

@@ -613,6 +613,7 @@ class TuneSearch {
                             device_with_peak(request_, candidate.configuration, rank, peak));
     tuned.layers = costs.layers;
     tuned.constructed = is_constructed(number);
+    tuned.estimated = may_be_refined(number);
     return tuned;
   }
 

@@ -22,7 +22,7 @@
 
 namespace penstock {
 
-/// A configuration with the figures of simulate().
+/// A configuration with its figures. They are those of simulate(), unless `estimated` is true.
 struct TunedConfiguration {
   Configuration configuration;
   std::vector<std::int64_t> layers{};  ///< number of layers of each stage
@@ -34,6 +34,10 @@ struct TunedConfiguration {
   /// True if the schedule searches for its order by costs, but the figures are those of the order for
   /// stages of equal cost. simulate() may then find a better order.
   bool constructed = false;
+  /// True if simulate() may find another time. Only the first configurations of the answer get the layers and
+  /// the order that simulate() finds. The others have layers that are balanced by a bound, or constructed
+  /// orders.
+  bool estimated = false;
   double tokens_per_second_per_device = 0;
   double mfu = 0;
 };

@@ -2,7 +2,7 @@
 // by more than the tolerance:
 //
 //     makespan, peak bytes   now > then * (1 + tolerance)
-//     bubble                 now > then + tolerance
+//     bubble                 now > then + tolerance, and the idle time of a rank has grown, too
 //     tokens a second, MFU   now < then / (1 + the makespan's tolerance)
 //     hangs, crosses, valid  a new hang, newly crossed messages, no longer valid
 //
@@ -121,12 +121,18 @@ class Differences {
     add_numbers(std::move(figure), then, now, shown, percent, now > then * (1 + tolerance));
   }
 
-  /// Compares two ratios that should be small. The check fails if now > then + tolerance.
-  void ratio(std::string figure, double then, double now, double tolerance) {
+  /// Compares the bubbles of two runs. The check fails if now > then + tolerance and a rank is idle for
+  /// longer. If stages become faster, their bubble is a larger part of a shorter run, which is no loss.
+  void bubble(const StoredRun& then, const StoredRun& now, double tolerance) {
     // Floating-point results differ slightly between machines, so this difference is allowed.
     constexpr double kRounding = 1e-12;
-    if (std::abs(now - then) <= kRounding) return;
-    add_numbers(std::move(figure), then, now, format_percent, "", now > then + tolerance + kRounding);
+    if (std::abs(now.idle_over_total - then.idle_over_total) <= kRounding) return;
+    const auto idle = [](const StoredRun& run) {
+      return run.idle_over_total * static_cast<double>(run.makespan_ns);
+    };
+    add_numbers("idle_over_total", then.idle_over_total, now.idle_over_total, format_percent, "",
+                now.idle_over_total > then.idle_over_total + tolerance + kRounding &&
+                    idle(now) > idle(then) * (1 + kRounding));
   }
 
   /// Compares two rates that should be large. The check fails if now < then / (1 + tolerance).
@@ -197,8 +203,7 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
     differences.number("makespan_ns", static_cast<double>(expected.run->makespan_ns),
                        static_cast<double>(now.figures.run->makespan_ns), tolerance.makespan,
                        [](double ns) { return format_duration(std::llround(ns)); });
-    differences.ratio("idle_over_total", expected.run->idle_over_total, now.figures.run->idle_over_total,
-                      tolerance.bubble);
+    differences.bubble(*expected.run, *now.figures.run, tolerance.bubble);
     differences.number("peak_bytes", expected.run->peak_bytes, now.figures.run->peak_bytes,
                        tolerance.peak_bytes, [unit = now.memory_unit](double amount) {
                          return format_memory(amount_of_shown(amount, unit), unit);

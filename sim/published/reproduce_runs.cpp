@@ -152,7 +152,7 @@ double steady_samples_per_second(const Prediction& prediction) {
 double megabytes_a_sample(const Result& result) {
   double sent = 0;
   for (const RankReport& rank : result.ranks) sent += static_cast<double>(rank.sent_bytes);
-  return sent / result.throughput.samples / 1e6;
+  return sent / samples_of_copy(result) / 1e6;
 }
 
 /// Returns the steady state of a 1F1B-RR scenario.

@@ -371,20 +371,20 @@ tl::expected<Program, std::string> rerouted(const Experiment& experiment, std::i
 }
 
 tl::expected<Experiment, std::string> with_all_copies(Experiment experiment) {
-  if (!experiment.trained || experiment.trained->copies == 1) return experiment;
+  if (!experiment.trained || experiment.copies == 1) return experiment;
   if (!experiment.source || !experiment.source->work) return experiment;
   const Workload& work = *experiment.source->work;
   if (!work.later_devices.empty())
     return tl::unexpected(std::string("expected copies on devices of one kind (cluster.groups)"));
   if (experiment.costs.microbatches_differ())
     return tl::unexpected(std::string("expected microbatches and slices of equal costs on named devices"));
-  const std::int32_t copies = experiment.trained->copies;
+  const std::int32_t copies = experiment.copies;
   // The duration of a STEP already includes the reduction among the copies, so the program gets no
   // reductions.
   experiment.program = replicate_pipeline(experiment.program, {.count = copies, .sync = ReplicaSync::off});
   // Before, the program had one copy, and each of its microbatches counted for all copies. Now it has every
   // copy.
-  experiment.trained->copies = 1;
+  experiment.copies = 1;
   experiment.samples_per_microbatch /= copies;
   if (experiment.price_per_device_hour) *experiment.price_per_device_hour /= copies;
   ClusterSpec links;

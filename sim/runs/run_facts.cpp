@@ -45,6 +45,7 @@ RunFacts facts_of_experiment(const Experiment& experiment) {
   return {.program = experiment.program,
           .costs = experiment.costs,
           .samples_per_microbatch = experiment.samples_per_microbatch,
+          .copies = experiment.copies,
           .kind = ResultKind::predicted,
           .scenario = experiment.name,
           .channels = experiment.channels,
@@ -71,10 +72,6 @@ void set_releases(std::span<Span> spans, const Experiment& experiment) {
     const std::int32_t to = program.placement.rank_of(span.action.peer, unit);
     span.released_ns = span.end_ns - prices.of(span.rank, to, 0).latency_ns;
   }
-}
-
-std::int32_t copies_of(const Experiment& experiment) {
-  return experiment.trained ? experiment.trained->copies : 1;
 }
 
 // Each figure of a rank depends only on the rank's own spans, and the traffic of a link depends only on the

@@ -35,10 +35,6 @@ bool is_prefill(const Experiment& experiment);
 /// SEND minus the latency of its route.
 void set_releases(std::span<Span> spans, const Experiment& experiment);
 
-/// Returns the number of copies of the pipeline. The experiment contains one of them. Returns 1 if its
-/// program contains all copies.
-std::int32_t copies_of(const Experiment& experiment);
-
 // Adds up the bytes that ranks send over each link of a cluster.
 
 class LinkBytes {

@@ -269,8 +269,7 @@ tl::expected<Prediction, UserError> prediction_of(const Scenario& scenario, cons
   PENSTOCK_ASSIGN_OR_RETURN(RunToPlan run, prepared_run(scenario, wanted));
   PENSTOCK_ASSIGN_OR_RETURN(const RunPlan plan, plan_with_stream(run, options));
   PENSTOCK_ASSIGN_OR_RETURN(Result result, result_of_plan(run, plan, options));
-  return Prediction{
-      .result = std::move(result), .stream = std::move(run.stream), .copies = copies_of(run.experiment)};
+  return Prediction{.result = std::move(result), .stream = std::move(run.stream)};
 }
 
 }  // namespace

@@ -122,8 +122,6 @@ tl::expected<Result, std::string> simulate_uniform(const Program& program, const
 struct Prediction {
   Result result;
   std::optional<EndlessStream> stream;
-  /// Number of pipeline copies if the program is one copy (TrainedModel); otherwise 1.
-  std::int32_t copies = 1;
 };
 
 /// Prepares the scenario, plans its run (plan_run.hpp) and runs it. For an asynchronous schedule, the steady

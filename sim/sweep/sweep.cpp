@@ -253,9 +253,7 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
     row.virtual_stages = std::max(1, layer_stages(extra, result.program.stages) / row.stages);
   }
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
-  // `samples` counts the samples of all copies of the pipeline, but a microbatch belongs to one copy.
-  row.micro_batch_size =
-      result.throughput.samples / result.program.microbatches / result.program.iterations / prediction.copies;
+  row.micro_batch_size = samples_of_copy(result) / result.program.microbatches / result.program.iterations;
   row.global_batch_size = result.throughput.samples_per_update;
   row.makespan_ns = result.makespan_ns;
   row.closed_form_bubble = formula_of(scenario, row.microbatches);
@@ -276,6 +274,14 @@ void add_refusal(SweepRow& row, const Scenario& scenario, const UserError& error
   // In a table, a reason has one line, so the further lines of a message are omitted.
   row.reason = in_one_line(error.message);
   if (row.reason.starts_with(scenario.file + ": ")) row.reason.erase(0, scenario.file.size() + 2);
+}
+
+/// Sets the shape of a point that could not run. A program file states its own shape.
+void add_shape_of_program(SweepRow& row, const Program& program) {
+  const ExtraStages extra = extra_stages_of(program.schedule);
+  row.stages = pipeline_size_of(program);
+  row.virtual_stages = std::max(1, layer_stages(extra, program.stage_count()) / std::max(1, row.stages));
+  row.microbatches = program.microbatches;
 }
 
 std::int32_t chunks_at(const Scenario& scenario) {
@@ -343,6 +349,7 @@ SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine,
       return {row, prediction->result.notes};
     }
     add_refusal(row, scenario, prediction.error());
+    if (scenario.program) add_shape_of_program(row, *scenario.program);
   } catch (const std::exception& failure) {  // a point that needs too much memory must not end the sweep
     row.status = SweepStatus::failed;
     row.reason = failure.what();
@@ -353,13 +360,11 @@ SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine,
 /// Returns a note if the model's work grows with v (chunks on each rank), so that points with different v
 /// have different work. Otherwise returns an empty text.
 std::string growing_chunks_note(const Scenario& scenario) {
-  const auto* figures = std::get_if<StageFigures>(&scenario.model);
-  const auto* units = std::get_if<UnitCosts>(&scenario.model);
-  const bool by_stage = units != nullptr && units->unit == CostUnit::stage;
-  const bool grows = by_stage || (figures != nullptr && !figures->forward.is_list);
-  if (!grows) return "";
+  if (!work_grows_with_chunks(scenario)) return "";
   return fmt::format("each of the K*v stages {}, so v = 2 is twice the work of v = 1",
-                     by_stage ? "takes F = 1 ms a sample (--unit stage)" : "takes the times of model.stages");
+                     std::holds_alternative<UnitCosts>(scenario.model)
+                         ? "takes F = 1 ms a sample (--unit stage)"
+                         : "takes the times of model.stages");
 }
 
 /// Returns the bytes that a plan may use on the device with least memory. Returns nothing if memory is

@@ -64,6 +64,12 @@ Explanation explained(const CausedRun& run, const ExplainOptions& options = {});
 /// the result, or if the run is longer than a page holds (kMostViewedActions).
 std::optional<Explanation> explanation_for_page(const Result& result);
 
+/// Returns the explanation of a predicted result for its HTML page. `scenario` and `engine` are those of the
+/// run. They are needed because spans do not show shared links, and do not show why a rank waited for its own
+/// transfers. Returns nothing under the same conditions as the function above.
+std::optional<Explanation> explanation_for_page(const Result& result, const Scenario& scenario,
+                                                Engine engine);
+
 /// Returns the bill of a scenario's run, or nothing if the scenario cannot run or has more than
 /// kMostExplained compute actions.
 std::optional<MeanBill> bill_of_scenario(const Scenario& scenario);

@@ -21,6 +21,8 @@
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "report/why/explanation.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -28,6 +30,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "sim/engines/engines.hpp"
 #include "sim/why/account.hpp"
 #include "sim/why/explain.hpp"
 
@@ -238,12 +241,36 @@ tl::expected<CausedRun, std::string> caused_run(const Result& result) {
   return run;
 }
 
-std::optional<Explanation> explanation_for_page(const Result& result) {
+namespace {
+
+/// Returns true if the result has more actions than a page shows.
+bool is_beyond_page(const Result& result) {
   const auto computes = [](const Span& span) { return is_compute(span.action.kind); };
-  if (std::ranges::count_if(result.timeline.spans, computes) >
-      static_cast<std::ptrdiff_t>(kMostViewedActions))
-    return std::nullopt;
+  return std::ranges::count_if(result.timeline.spans, computes) >
+         static_cast<std::ptrdiff_t>(kMostViewedActions);
+}
+
+/// Returns true if the spans of the result show the causes of all its waits.
+bool shows_causes(const Result& result) {
+  return result.link_sharing != LinkSharing::counted && result.transfers == TransferReport{};
+}
+
+}  // namespace
+
+std::optional<Explanation> explanation_for_page(const Result& result) {
+  if (is_beyond_page(result)) return std::nullopt;
   const auto run = caused_run(result);
+  if (!run) return std::nullopt;
+  return explained(*run);
+}
+
+std::optional<Explanation> explanation_for_page(const Result& result, const Scenario& scenario,
+                                                Engine engine) {
+  if (shows_causes(result)) return explanation_for_page(result);
+  if (is_beyond_page(result)) return std::nullopt;
+  const auto experiment = prepare(scenario);
+  if (!experiment) return std::nullopt;
+  const auto run = caused_run(*experiment, engine);
   if (!run) return std::nullopt;
   return explained(*run);
 }

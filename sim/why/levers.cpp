@@ -136,7 +136,8 @@ class ChangedCosts {
 /// A collector of the levers that change costs. A lever is a change that may shorten the run.
 class CostLevers {
  public:
-  CostLevers(const CausedRun& run, const Experiment* experiment) : run_(run), changed_(run, experiment) {}
+  CostLevers(const CausedRun& run, const Experiment* experiment)
+      : run_(run), experiment_(experiment), changed_(run, experiment) {}
 
   LeverList list() && {
     add_stages();
@@ -195,8 +196,33 @@ class CostLevers {
     if (of_stage.size() < 2) return;
     for (const auto& [stage, nodes] : of_stage) {
       add(fmt::format("stage {} 10 % faster", stage), nodes,
-          [&](CauseNode node) { return Saving{.compute = real(node) / 10}; });
+          [&, stage = stage](CauseNode node) { return Saving{.compute = time_of_stage(node, stage) / 10}; });
     }
+  }
+
+  /// Returns the part of the node's time that belongs to actions of the stage. The two actions of an
+  /// overlapped pair may belong to two stages. Where the pair has a stated time, each action has a part that
+  /// is proportional to its own time. A measured run does not know these times, so the parts are equal there.
+  Ns time_of_stage(CauseNode node, std::int32_t stage) const {
+    const std::int32_t begin = run_.graph.subjects[node];
+    const std::int32_t end = run_.flat.group_end(begin);
+    if (end - begin == 1) return real(node);
+    double own = 0;
+    double all = 0;
+    bool is_stated = experiment_ == nullptr;
+    for (std::int32_t p = begin; p < end; ++p) {
+      const Action& action = run_.flat.actions[index(p)];
+      double time = 1;
+      if (experiment_ != nullptr) {
+        const StageCost& cost = experiment_->costs.stage_of(action);
+        time = static_cast<double>(duration_ns(cost, action.kind));
+        is_stated |= cost.overlapped_pair_ns >= 0;
+      }
+      all += time;
+      if (action.stage == stage) own += time;
+    }
+    if (all <= 0) return 0;
+    return is_stated ? static_cast<Ns>(static_cast<double>(real(node)) * own / all) : static_cast<Ns>(own);
   }
 
   void add_ranks() {
@@ -268,6 +294,7 @@ class CostLevers {
   }
 
   const CausedRun& run_;
+  const Experiment* experiment_;
   ChangedCosts changed_;
   LeverList found_;
 };
@@ -343,13 +370,15 @@ class ScenarioLevers {
     with_microbatches(2 * std::int64_t{batch.microbatches});
     if (batch.microbatches % 2 == 0) with_microbatches(batch.microbatches / 2);
     const ScheduleInfo* const schedule = find_schedule(scenario_.schedule);
-    if (schedule == nullptr || !takes_chunks(*schedule)) return;
+    // A change of v must not change the work, or the lever would be to leave out a part of the model.
+    if (schedule == nullptr || !takes_chunks(*schedule) || work_grows_with_chunks(scenario_)) return;
     for (const std::int32_t more : {1, -1}) {
       Scenario changed = scenario_;
       changed.shape.virtual_stages += more;
       changed.states_chunks = true;
       if (changed.shape.virtual_stages < 1) continue;
-      add(fmt::format("{} chunks a rank", changed.shape.virtual_stages), changed);
+      add(fmt::format("v = {} in place of {}", changed.shape.virtual_stages, scenario_.shape.virtual_stages),
+          changed);
     }
   }
 
@@ -373,7 +402,12 @@ class ScenarioLevers {
       if (!begun) continue;
       const auto prepared = prepare(*begun, ProgramForm::loops);
       if (!prepared || prepared->program.placement != experiment_.program.placement) continue;
-      add(fmt::format("{} in place of {}", schedule.name, now->name), changed);
+      // A schedule that takes chunks would have its default number if the name alone were given.
+      const std::int32_t chunks = changed.shape.virtual_stages;
+      const bool names_chunks = takes_chunks(schedule) && chunks != schedule.default_chunks;
+      add(fmt::format("{}{} in place of {}", schedule.name,
+                      names_chunks ? fmt::format(" (v = {})", chunks) : "", now->name),
+          changed);
     }
   }
 

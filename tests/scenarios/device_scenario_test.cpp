@@ -55,7 +55,7 @@ TEST(DeviceScenario, CopiesFillTheClusterAndShareTheBatch) {
   EXPECT_EQ(experiment.samples_per_microbatch, 2);
   ASSERT_TRUE(experiment.trained);
   EXPECT_EQ(experiment.trained->devices, 64);
-  EXPECT_EQ(experiment.trained->copies, 2);
+  EXPECT_EQ(experiment.copies, 2);
   EXPECT_EQ(experiment.trained->parameters, 70553706496);
 }
 

@@ -171,6 +171,24 @@ TEST_F(BaselineTest, TheToleranceOfTheBubbleIsAbsolute) {
   EXPECT_TRUE(verdict_on(baseline).failed());
 }
 
+// The stages become faster, but the latency of the links stays. So the bubble is a larger part of a shorter
+// run.
+TEST_F(BaselineTest, ALargerBubbleWithLessIdleTimePasses) {
+  const auto with_stages = [](const std::string& times) {
+    return "schedule: {name: 1f1b, stages: 4, microbatches: 8}\nmodel: {stages: {" + times +
+           ", activation: 1 MB}}\ncluster: {preset: uniform, latency: 1 ms}\n";
+  };
+  write("a.yaml", with_stages("forward: 4 ms, backward: 8 ms"));
+  const Baseline slow = baseline_of({"a.yaml"});
+  write("a.yaml", with_stages("forward: 3 ms, backward: 6 ms"));
+  const BaselineVerdict verdict = verdict_on(slow);
+  EXPECT_FALSE(verdict.failed());
+  EXPECT_EQ(verdict.findings.size(), 2U) << "makespan and bubble";
+  const Baseline fast = baseline_of({"a.yaml"});
+  write("a.yaml", with_stages("forward: 4 ms, backward: 8 ms"));
+  EXPECT_TRUE(verdict_on(fast).failed()) << "the makespan has grown";
+}
+
 TEST_F(BaselineTest, APeakFromNothingFailsWithoutAPercentage) {
   write("a.yaml", kOneFOneB);
   Baseline baseline = baseline_of({"a.yaml"});

@@ -240,6 +240,12 @@ Scenario all_copies(const Scenario& scenario) {
   return copies;
 }
 
+double sent_bytes(const Result& result) {
+  double sent = 0;
+  for (const RankReport& rank : result.ranks) sent += static_cast<double>(rank.sent_bytes);
+  return sent;
+}
+
 /// The time of a reduction without bytes among four copies: 2 (n - 1) latencies of 5 us.
 constexpr Ns kRingLatency = Ns{2} * 3 * 5'000;
 
@@ -256,6 +262,10 @@ TEST(DeviceCopies, OneStandsForAll) {
     EXPECT_EQ(all.makespan_ns, one.makespan_ns + kRingLatency);
     EXPECT_NEAR(all.throughput.samples_per_second / one.throughput.samples_per_second, 1, 1e-4);
     EXPECT_NEAR(all.bubble.idle_over_total, one.bubble.idle_over_total, 1e-4);
+    EXPECT_EQ(one.program.copies, 4);
+    EXPECT_EQ(all.program.copies, 1);
+    // The links of `one` are those of one copy, so their bytes belong to a quarter of the samples.
+    EXPECT_DOUBLE_EQ(sent_bytes(one) / samples_of_copy(one), sent_bytes(all) / samples_of_copy(all));
     for (std::size_t rank = 0; rank < 4; ++rank)
       EXPECT_EQ(one.ranks[rank].busy_ns, all.ranks[4 * rank].busy_ns) << rank;
   }

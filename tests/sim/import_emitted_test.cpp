@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -18,10 +19,12 @@
 #include "report/result/result.hpp"
 #include "scenarios/import/importers.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/text/program_text.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/launchers.hpp"
 #include "sim/choose/tuning_space.hpp"
@@ -105,13 +108,24 @@ std::int64_t imported_ns(const std::string& arguments, const EmittedModel& model
   return result->makespan_ns;
 }
 
+/// The argument that names a separate file with the order of a plan.
+constexpr std::string_view kCsvArgument = "schedule_csv schedule.csv";
+
+/// Returns the compute actions of the scenario's schedule as a file that torchtitan reads.
+std::string csv_of(const Scenario& scenario) {
+  const auto experiment = prepare(scenario, ProgramForm::lists);
+  return experiment ? to_pytorch_csv(experiment->program).value() : experiment.error().message;
+}
+
 /// Emits, imports and simulates random plans of a model, until `wanted` plans have been compared.
 void expect_inverse(Launcher launcher, const EmittedModel& model, std::size_t wanted) {
   TuneRequest usual = tune_request(model.scenario, kGlobalBatch);
   usual.launcher = launcher;
   const std::vector<Configuration> space = tuning_space(usual).value();
   std::mt19937 random(1);
+  const ScratchFolder folder;
   std::size_t compared = 0;
+  std::size_t with_csv = 0;
   for (std::size_t tries = 0; compared < wanted && tries < 100 * wanted; ++tries) {
     TuneRequest request = usual;
     const Configuration of = space[random() % space.size()];
@@ -122,14 +136,18 @@ void expect_inverse(Launcher launcher, const EmittedModel& model, std::size_t wa
     Workload work = model_of(request).work;
     set_choices(work, of);
     if (!beyond_launcher(launcher, {.request = request, .of = of, .work = work}).empty()) continue;
-    const std::string arguments = launch_arguments(launcher, request, of);
-    // The order of such a plan is in a separate file.
-    if (arguments.find("schedule.csv") != std::string::npos) continue;
+    std::string arguments = launch_arguments(launcher, request, of);
+    if (const auto at = arguments.find(kCsvArgument); at != std::string::npos) {
+      const auto file = folder.write("schedule.csv", csv_of(scenario_of(request, of)));
+      arguments.replace(at, kCsvArgument.size(), "schedule_csv " + file.string());
+      ++with_csv;
+    }
     ++compared;
     EXPECT_EQ(imported_ns(arguments, model), simulated_configuration(request, of).makespan_ns) << arguments;
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_EQ(compared, wanted);
+  EXPECT_EQ(with_csv > 0, launcher == Launcher::torchtitan) << "orders in a separate file";
 }
 
 TEST(EmittedPlans, OfMegatronTakeTheSameTimeWhenImported) { expect_inverse(Launcher::megatron, kLlama, 80); }

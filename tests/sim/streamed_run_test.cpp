@@ -141,8 +141,8 @@ TEST(StreamedRun, SaysOfModelsOnDevicesWhatAStoredRunSays) {
       const auto run = predict(*scenario, figures);
       ASSERT_TRUE(run) << run.error().message;
       const Prediction stored = stored_prediction(*scenario);
-      EXPECT_EQ(run->copies, 2);
-      EXPECT_EQ(run->copies, stored.copies);
+      EXPECT_EQ(run->result.program.copies, 2);
+      EXPECT_EQ(run->result.program.copies, stored.result.program.copies);
       EXPECT_TRUE(run->result == stored.result);
     }
   }

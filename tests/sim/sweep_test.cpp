@@ -22,12 +22,14 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/largest_value.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/sweep/sweep.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
@@ -182,6 +184,16 @@ TEST(Sweep, ARowThatCannotRunSaysWhoWaitsForWhom) {
   EXPECT_THAT(
       swept.rows[0].reason,
       testing::HasSubstr("ranks wait for each other: rank 0 at position 1: 0B0 waits for 1B0; rank 1"));
+}
+
+TEST(Sweep, AProgramThatHangsKeepsItsShape) {
+  auto stuck = load_scenario_or_program(source_path("scenarios/library/hangs-on-pair-channels.psched"));
+  ASSERT_TRUE(stuck) << stuck.error();
+  stuck->channels.model = ChannelModel::pair;
+  const Sweep swept = sweep(*stuck, {});
+  EXPECT_EQ(swept.rows[0].status, SweepStatus::failed);
+  EXPECT_EQ(swept.rows[0].stages, 2);
+  EXPECT_EQ(swept.rows[0].microbatches, 2);
 }
 
 TEST(Sweep, TheClosedFormIsTheSimulatedBubbleOnEqualStages) {
@@ -558,6 +570,25 @@ TEST(LargestValue, EndsAtARefusalAboveWhatFits) {
   });
   EXPECT_EQ(found.largest->value, 80);
   EXPECT_EQ(found.next->refusal, "no");
+}
+
+// Values that do not divide 48 are refused, and 100 bytes hold 16 of them.
+TEST(LargestValue, GoesOnAboveValuesThatAreRefused) {
+  const LargestValue found = largest_value({.least = 1, .most = 1000}, [](std::int64_t value) {
+    return 48 % value != 0 ? refused(value) : needs(value, 6 * value);
+  });
+  EXPECT_EQ(found.largest->value, 16);
+  EXPECT_EQ(found.next->value, 24) << "the next value that has a prediction";
+  EXPECT_FALSE(found.next->fits());
+}
+
+// Memory shrinks with the value, as with the degree of tensor parallelism.
+TEST(LargestValue, IsFoundWhereOnlyLargeValuesFit) {
+  const LargestValue found =
+      largest_value({.least = 1, .most = 8}, [](std::int64_t value) { return needs(value, 640 / value); });
+  EXPECT_EQ(found.largest->value, 8);
+  EXPECT_FALSE(found.next);
+  EXPECT_FALSE(found.grows());
 }
 
 TEST(LargestValue, SaysThatMemoryDidNotGrow) {

@@ -15,6 +15,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -269,6 +270,40 @@ TEST(Why, ALeverIsTheSimulationOfItsChange) {
                 "name: 1f1b, microbatches: 8")));
 }
 
+// The two actions of an overlapped pair belong to different stages, and only one of these becomes faster.
+TEST(Why, ALeverOnAPairIsTheSimulationOfItsChange) {
+  const auto scenario = [](std::string_view first, std::string_view last) {
+    return fmt::format(
+        "model: {{stages: {{forward: [{}], backward: [{}]}}}}\n"
+        "schedule: {{name: dualpipe-v, stages: 2, microbatches: 8}}\n",
+        first, last);
+  };
+  const auto levers = levers_of(prepared(scenario("1 ms, 4 ms, 1 ms, 1 ms", "2 ms, 2 ms, 2 ms, 10 ms")));
+  EXPECT_EQ(levers.at("stage 0 10 % faster"),
+            simulated_ns(scenario("0.9 ms, 4 ms, 1 ms, 1 ms", "1.8 ms, 2 ms, 2 ms, 10 ms")));
+  EXPECT_EQ(levers.at("stage 3 10 % faster"),
+            simulated_ns(scenario("1 ms, 4 ms, 1 ms, 0.9 ms", "2 ms, 2 ms, 2 ms, 9 ms")));
+}
+
+// Each stage takes the stated time for every v, so fewer chunks would mean a smaller model.
+TEST(Why, ALeverDoesNotLeaveOutWork) {
+  const auto levers_with = [](const std::string& model) {
+    const Scenario scenario = read_scenario(
+        model + "schedule: {name: interleaved, stages: 4, microbatches: 8, virtual_stages: 2}\n");
+    const Experiment experiment = prepared(scenario);
+    const auto run = caused_run(experiment);
+    Explanation why = explained(*run, {});
+    EXPECT_TRUE(add_levers(why, *run, scenario, experiment, {}, 50));
+    std::string names;
+    for (const Lever& lever : why.levers) names += lever.lever + "\n";
+    return names;
+  };
+  EXPECT_THAT(levers_with("model: {stages: {forward: 2 ms, backward: 4 ms}}\n"),
+              testing::Not(testing::HasSubstr("v = 1")));
+  EXPECT_THAT(levers_with(""), testing::HasSubstr("v = 3 in place of 2"))
+      << "a rank's share is divided among its chunks";
+}
+
 TEST(Why, ALeverOnSharedLinksIsTheSimulationOfItsChange) {
   const auto scenario = [](std::string_view inter_bandwidth, std::string_view forward) {
     return fmt::format(
@@ -283,6 +318,29 @@ TEST(Why, ALeverOnSharedLinksIsTheSimulationOfItsChange) {
   const auto levers = levers_of(experiment);
   EXPECT_EQ(levers.at("twice the bandwidth for every message"), simulated_ns(scenario("10 GB/s", "1 ms")));
   EXPECT_EQ(levers.at("no message shares a link"), last_end(critical_path_run(experiment)->times));
+}
+
+// Spans do not show that a message waited for another one on its link, or that a rank waited for its
+// messages.
+TEST(Why, APageOfAPredictionShowsCausesThatSpansDoNot) {
+  const std::string stages = "model: {stages: {forward: 1 ms, backward: 2 ms, activation: 4 MB}}\n";
+  const std::string shared =
+      stages +
+      "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, inter_bandwidth: 2 GB/s}\n"
+      "schedule: {name: 1f1b, stages: 2, microbatches: 8, data_parallel: 2}\n";
+  const std::string blocking = stages +
+                               "cluster: {preset: uniform, bandwidth: 2 GB/s}\n"
+                               "schedule: {name: 1f1b, stages: 4, microbatches: 8, blocking: true}\n";
+  for (const auto& [text, cause] : {std::pair{shared, "shared link"}, std::pair{blocking, "blocking"}}) {
+    SCOPED_TRACE(cause);
+    const Scenario scenario = read_scenario(text);
+    const auto result = simulate_scenario(scenario, {});
+    ASSERT_TRUE(result);
+    const auto page = explanation_for_page(*result, scenario, Engine::automatic);
+    ASSERT_TRUE(page);
+    EXPECT_EQ(mean_bill(*page), mean_bill(explained(*caused_run(prepared(scenario)))));
+    EXPECT_NE(std::ranges::find(page->bill, cause, &BillLine::cause), page->bill.end());
+  }
 }
 
 /// Expects that all parts add up: those of an interval to its length, those of a rank to its idle time, the
