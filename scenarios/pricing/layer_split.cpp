@@ -358,21 +358,27 @@ class Levelling {
   }
 
   /// Returns the latest end of a stage that begins at layer `begin`, so that it takes at most `longest`.
-  /// Returns nothing if even the least number of layers takes too long.
-  std::optional<std::int64_t> farthest_end(std::size_t stage, std::int64_t begin, double longest) const {
+  /// Returns nothing if even the least number of layers takes too long. The search starts at layer `near`.
+  /// Stages have similar numbers of layers, so a good start is the end of an equally large stage.
+  std::optional<std::int64_t> farthest_end(std::size_t stage, std::int64_t begin, double longest,
+                                           std::int64_t near) const {
     const std::int64_t last = std::min(begin + most_[stage], layers_ - least_from_[stage + 1]);
     const double room = times_.before[index(begin)] + longest / slowness_[stage] - ends_of(stage);
-    const auto behind = std::ranges::upper_bound(times_.before, room);
-    const std::int64_t end = std::min(last, static_cast<std::int64_t>(behind - times_.before.begin()) - 1);
+    // The prefix sums never fall, so the walk ends at the last layer count whose time is within the room.
+    std::int64_t end = std::min(last, near);
+    while (end >= begin && times_.before[index(end)] > room) --end;
+    while (end < last && times_.before[index(end + 1)] <= room) ++end;
     if (end < begin + least_[stage]) return std::nullopt;
     return end;
   }
 
   bool can_stay_below(double longest) const {
     std::int64_t begin = 0;
+    std::int64_t count = 0;  // number of layers of the stage before
     for (std::size_t s = 0; s < stages_; ++s) {
-      const auto end = farthest_end(s, begin, longest);
+      const auto end = farthest_end(s, begin, longest, begin + count);
       if (!end) return false;
+      count = *end - begin;
       begin = *end;
     }
     return begin == layers_;
@@ -402,7 +408,7 @@ class Levelling {
       // A rounding error in the sum of equal layers must not add a layer.
       const auto ideal = std::ranges::lower_bound(times_.before, share - 1e-9 * all) - times_.before.begin();
       const std::int64_t least = std::max(begins[s + 1], begin + least_[s]);
-      const std::int64_t most = std::max(least, farthest_end(s, begin, longest).value_or(least));
+      const std::int64_t most = std::max(least, farthest_end(s, begin, longest, least).value_or(least));
       const std::int64_t end = s + 1 == stages_ ? layers_ : std::clamp<std::int64_t>(ideal, least, most);
       counts.push_back(end - begin);
       begin = end;

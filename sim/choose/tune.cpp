@@ -555,6 +555,8 @@ class TuneSearch {
         options_.stopped,
         [scenario = scenario_of(request_, candidate.configuration)] { return price_on_devices(scenario); });
     if (!found || !*found) return;
+    // Equal layers have equal figures.
+    if ((*found)->layers == priced(candidate).layers) return;
     Candidate moved = candidate;
     moved.layers = (*found)->layers;
     const std::vector<AskedConfiguration> asked = {
