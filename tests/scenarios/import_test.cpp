@@ -456,6 +456,68 @@ TEST(Shell, CannotDecideWhetherACommandSucceeds) {
       HasSubstr("the condition cannot be decided: nvidia-smi"));
 }
 
+TEST(ImportedLayers, AreThoseThatTheUserStates) {
+  ImportRequest megatron = request_of(
+      "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 --vocab-size 32000 "
+      "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 8 --bf16");
+  megatron.layers = 8;
+  EXPECT_EQ(fate_of(imported(megatron), "--num-layers"), "ignored: the user states the number of layers");
+  EXPECT_EQ(work_of(priced(megatron, 4)).model.layers.size(), 8U);
+  megatron.layers.reset();
+  megatron.stated = {{.key = "model.transformer.layers", .value = "12"}};
+  const Scenario set = priced(megatron, 4);
+  EXPECT_EQ(work_of(set).model.layers.size(), 12U);
+  EXPECT_THAT(imported(megatron).yaml, HasSubstr("forward: [3 ms, 3 ms, 3 ms, 3 ms]"));
+  ImportRequest torchtitan =
+      request_of("[model]\nname = \"llama3\"\nflavor = \"70B\"\n[training]\nseq_len = 8192\n");
+  torchtitan.layers = 8;
+  EXPECT_EQ(work_of(priced(torchtitan, 8)).model.layers.size(), 8U);
+}
+
+TEST(ImportedModel, IsNotAskedForIgnoredKeysOfTheConfiguration) {
+  ImportRequest request = request_of(
+      "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 --bf16 "
+      "--seq-length 4096 --softmax-type learnable");
+  request.model = "llama-3.1-8b";
+  request.ignore = {"softmax_type"};
+  EXPECT_EQ(priced(request, 2).shape.stages, 2);
+  request.ignore = {"softmax_type", "no_such_key"};
+  EXPECT_THAT(import_error(request), HasSubstr("expected a key of this file, got \"no_such_key\""));
+  request.model.clear();
+  EXPECT_THAT(import_error(request), HasSubstr("--ignore no_such_key: expected a key of this configuration"));
+}
+
+TEST(ImportedDevices, MustHoldTheExperts) {
+  ImportRequest request = request_of(
+      R"(model: {model_config: {hidden_size: 256, intermediate_size: 768, num_attention_heads: 4,
+  num_hidden_layers: 12, vocab_size: 32000, moe_config: {num_experts: 8, top_k: 1}}}
+parallelism: {dp: 1, pp: 2, tp: 1, expert_parallel_size: 2}
+tokens: {micro_batch_size: 3, batch_accumulation_per_replica: 1, sequence_length: 4096}
+)");
+  EXPECT_THAT(
+      import_error(request),
+      HasSubstr("a multiple of the expert-parallel degree 2, got 1 (tensor 1 x context 1 x copies 1)"));
+}
+
+TEST(ImportError, EndsWithTheNotesThatMayExplainIt) {
+  ImportRequest request = request_of(
+      "[model]\nname = \"no_such_model\"\nflavor = \"70B\"\n[training]\nseq_len = 8192\nlocal_batch_size = "
+      "1\n");
+  request.device = "h100-sxm";
+  EXPECT_THAT(import_error(request),
+              HasSubstr("\n  note: the sizes of no_such_model 70B are not known here"));
+}
+
+TEST(MegatronImport, DoesNotAskForAModelThatIsStated) {
+  ImportRequest request = request_of("--tensor-model-parallel-size 2 --micro-batch-size 1");
+  request.model = "qwen2.5-7b";
+  request.device = "h100-sxm";
+  const std::string error = import_error(request);
+  EXPECT_THAT(error, HasSubstr("the model's sequence is not stated"));
+  EXPECT_THAT(error, HasSubstr("give --set model.transformer.sequence=N"));
+  EXPECT_THAT(error, Not(HasSubstr("--model config.json")));
+}
+
 TEST(MegatronImport, NamesUnknownKeysAndWhatTheyResemble) {
   const Imported result =
       imported(request_of("--num-layers 8 --tensor-modle-parallel-size 8 --my-own-flag 3"));
@@ -468,7 +530,7 @@ TEST(MegatronImport, NamesUnknownKeysAndWhatTheyResemble) {
 
 TEST(MegatronImport, RefusesADeviceForAModelOfUnknownSizes) {
   ImportRequest request =
-      request_of("--num-layers 8 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096");
+      request_of("--num-layers 8 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --bf16");
   request.device = "h100-sxm";
   EXPECT_EQ(import_error(request),
             "run: the model's vocabulary is not stated, so nothing can be priced; give --model config.json, "
@@ -554,6 +616,24 @@ TEST(Shell, TakesTheBranchThatRuns) {
       "S=70b\nif [ $S = 8b ]; then L=32; elif [ $S = 70b ] && [ -z \"$UNSET\" ]; then L=80; else L=1; fi\n"
       "[ -n \"$UNSET\" ] && L=2\ntrain.py --num-layers $L\n");
   EXPECT_THAT(command.words, ElementsAre("train.py", "--num-layers", "80"));
+}
+
+TEST(Shell, CountsTheDevicesOfTasks) {
+  const auto devices_of = [](std::string_view lines) {
+    return imported(request_of(fmt::format("#!/bin/bash\n{}\nsrun python pretrain_gpt.py --num-layers 8 "
+                                           "--micro-batch-size 1",
+                                           lines)))
+        .yaml;
+  };
+  EXPECT_THAT(devices_of("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-task=8"),
+              HasSubstr("data_parallel: 32"));
+  EXPECT_THAT(devices_of("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus=16"),
+              HasSubstr("data_parallel: 16"));
+  EXPECT_THAT(devices_of("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1"), HasSubstr("data_parallel: 32"));
+  const Imported unknown = imported(request_of(
+      "torchrun --nproc_per_node $(count) --nnodes 2 pretrain_gpt.py --num-layers 8 --micro-batch-size 1"));
+  EXPECT_EQ(fate_of(unknown, "--nproc_per_node"),
+            "ignored: is the output of a command, which is not run; write the number in its place");
 }
 
 TEST(Shell, ReadsTheResourcesOfABatchSystem) {
@@ -674,6 +754,25 @@ TEST(DeepSpeedImport, ExchangesGradientsInTheStatedPrecision) {
   EXPECT_EQ(work_of(priced(request, 8)).gradient_bytes, 2);
 }
 
+TEST(DeepSpeedImport, RefusesCompressedValuesAndGroupsOfShards) {
+  const auto zero = [](std::string_view keys) {
+    return request_of(
+        fmt::format(R"({{"train_batch_size": 8, "zero_optimization": {{"stage": 3, {}}}}})", keys));
+  };
+  EXPECT_THAT(import_error(zero(R"("zero_quantized_gradients": true, "zero_hpz_partition_size": 8)")),
+              AllOf(HasSubstr("sends compressed values"), HasSubstr("among a part of the devices")));
+  EXPECT_THAT(import_error(zero(R"("mics_shard_size": 4)")), HasSubstr("among a part of the devices"));
+  const Imported off = imported(
+      zero(R"("zero_quantized_weights": false, "mics_shard_size": -1, "zero_hpz_partition_size": 1)"));
+  EXPECT_EQ(fate_of(off, "zero_optimization.mics_shard_size"), "ignored: switched off");
+  EXPECT_THAT(off.notes, testing::Contains(HasSubstr("DeepSpeed's own default is 32 bits")));
+  ImportRequest summed = request_of(
+      R"({"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "bf16"}})");
+  summed.model = "llama-3.1-8b";
+  summed.stated = {{.key = "model.transformer.sequence", .value = "4096"}};
+  EXPECT_EQ(work_of(priced(summed, 8)).gradient_bytes, 2);
+}
+
 TEST(UnpricedImport, RecomputesInThreeOfATimeWhereTheLayersAreNotKnown) {
   const auto yaml_of = [](std::string_view text) { return imported(request_of(text)).yaml; };
   EXPECT_THAT(yaml_of(R"({"train_batch_size": 8, "gradient_accumulation_steps": 8,
@@ -713,6 +812,34 @@ optimizer: {zero_stage: 1}
   EXPECT_EQ(work_of(scenario).parallel.tensor, 2);
   EXPECT_TRUE(work_of(scenario).parallel.sequence_parallel);
   EXPECT_EQ(work_of(scenario).parallel.sharding, 1);
+}
+
+TEST(NanotronImport, ReadsTheSharedExpert) {
+  const auto run = [](std::string_view experts, std::string_view dtype) {
+    return request_of(fmt::format(
+        R"(model: {{dtype: {}, model_config: {{hidden_size: 256, intermediate_size: 768, num_attention_heads: 4,
+  num_hidden_layers: 12, vocab_size: 32000, moe_config: {{num_experts: 8, top_k: 1, {}}}}}}}
+parallelism: {{dp: 2, pp: 1, tp: 1}}
+tokens: {{micro_batch_size: 3, batch_accumulation_per_replica: 1, sequence_length: 4096}}
+)",
+        dtype, experts));
+  };
+  const auto yaml_of = [&](std::string_view experts) {
+    ImportRequest request = run(experts, "bfloat16");
+    request.device = "h100-sxm";
+    return imported(request).yaml;
+  };
+  EXPECT_THAT(yaml_of("enable_shared_expert: true"), HasSubstr("shared_experts: 1"));
+  EXPECT_THAT(yaml_of("enable_shared_expert: true, moe_intermediate_size: 1408, "
+                      "shared_expert_intermediate_size: 5632"),
+              HasSubstr("shared_experts: 4"));
+  EXPECT_THAT(yaml_of("enable_shared_expert: false, shared_expert_intermediate_size: 5632"),
+              Not(HasSubstr("shared_experts")));
+  EXPECT_THAT(
+      import_error(run("enable_shared_expert: true, shared_expert_intermediate_size: 1000", "bfloat16")),
+      HasSubstr("expected a multiple of the width of an expert, 768"));
+  EXPECT_THAT(import_error(run("enable_shared_expert: false", "float32")),
+              HasSubstr("model.dtype float32: matrix products in 32 bits have no price here"));
 }
 
 TEST(PrimusImport, TakesTheNamedModelAndItsOverrides) {
@@ -764,6 +891,18 @@ TEST(PrimusImport, ReadsTorchtitansNamesAndListsItsOwnKeys) {
   EXPECT_EQ(fate_of(result, "modules.pre_trainer.model"), "taken: model.transformer");
   EXPECT_EQ(fate_of(result, "modules.pre_trainer.overrides.training.local_batch_size"),
             "taken: training.micro_batch_size");
+}
+
+TEST(PrimusImport, TakesThePrecisionOfTheNameAndOfItsBase) {
+  const auto run = [](std::string_view framework, std::string_view model) {
+    return request_of(fmt::format("modules: {{pre_trainer: {{framework: {}, model: {}, overrides: {{}}}}}}",
+                                  framework, model));
+  };
+  const Imported torch = imported(run("torchtitan", "llama3.1_70B-fp8.yaml"));
+  EXPECT_EQ(fate_of(torch, "model.converters"), "taken: training.precision");
+  EXPECT_EQ(fate_of(torch, "modules.pre_trainer.model"), "taken: model.transformer and training.precision");
+  const Imported megatron = imported(run("megatron", "llama3.1_8B.yaml"));
+  EXPECT_THAT(megatron.notes, testing::Contains(HasSubstr("it is on, as in Primus' trainer_base.yaml")));
 }
 
 TEST(BridgeImport, KnowsRecipesByTheirNames) {
@@ -859,6 +998,18 @@ TEST(SimuMaxImport, JoinsTheFilesOfStrategyAndModel) {
   EXPECT_EQ(scenario.batch.global_batch_size, 32);
   EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(17, 16));
   EXPECT_EQ(work_of(scenario).recomputed_layers.count, 2);
+}
+
+TEST(SimuMaxImport, MayHaveNoDenseLayers) {
+  ImportRequest request = request_of(
+      R"({"seq_len": 4096, "micro_batch_size": 1, "micro_batch_num": 4, "world_size": 8, "tp_size": 1,
+          "pp_size": 1, "ep_size": 8})",
+      "strategy.json");
+  request.inputs.push_back({.name = "model.json", .text = R"({"layer_num": 8, "hidden_size": 1024,
+      "head_num": 16, "intermediate_size": 4096, "vocab_size": 32000, "expert_num": 8, "topk": 2,
+      "dense_layers": 0})"});
+  request.device = "h100-sxm";
+  EXPECT_THAT(imported(request).yaml, HasSubstr("dense_layers: 0"));
 }
 
 TEST(SimuMaxImport, ReadsLatentAttentionAndSharedExperts) {
