@@ -618,6 +618,30 @@ TEST(Shell, TakesTheBranchThatRuns) {
   EXPECT_THAT(command.words, ElementsAre("train.py", "--num-layers", "80"));
 }
 
+TEST(Shell, ComputesComparisonsAndChoices) {
+  const auto value_of = [](std::string_view sum) {
+    return read_shell(fmt::format("TP=8\nrun --a $(( {} ))", sum)).words.back();
+  };
+  EXPECT_EQ(value_of("($TP > 1) ? 1 : 0"), "1");
+  EXPECT_EQ(value_of("TP <= 4 ? 3 : TP == 8 ? 5 : 7"), "5");
+  EXPECT_EQ(value_of("!(TP != 8) && TP * 2 - 1 >= 15 || 0"), "1");
+  EXPECT_THAT(value_of("TP ? 1"), HasSubstr("${")) << "no second value";
+  EXPECT_THAT(value_of("1000000000 * 1000000000 * 1000000000"), HasSubstr("${")) << "more than 64 bits";
+}
+
+TEST(Shell, LeavesOutTheOptionsOfABranchThatDoesNotRun) {
+  EXPECT_THAT(read_shell("CK=none\nif [ $CK != none ]; then load=\"--load $CK\"; fi\nrun --a 1 $load").words,
+              ElementsAre("run", "--a", "1"));
+  EXPECT_THAT(read_shell("if [ $CK != $(pwd) ]; then load=\"--load 1\"; fi\nrun --a 1 $load").words,
+              ElementsAre("run", "--a", "1", "${load}"));
+}
+
+TEST(Shell, ReadsTheLargestArrayOfAScriptWithoutACommand) {
+  const ShellCommand command = read_shell("FEW=(--b 1)\nMODEL_ARGS=(\n  --a 1\n  --c 2\n)\n");
+  EXPECT_THAT(command.words, ElementsAre("--a", "1", "--c", "2"));
+  EXPECT_THAT(command.notes, ElementsAre("the script has no command with flags: MODEL_ARGS is read"));
+}
+
 TEST(Shell, CountsTheDevicesOfTasks) {
   const auto devices_of = [](std::string_view lines) {
     return imported(request_of(fmt::format("#!/bin/bash\n{}\nsrun python pretrain_gpt.py --num-layers 8 "
