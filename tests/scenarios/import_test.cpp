@@ -745,6 +745,56 @@ TEST(TorchtitanImport, TakesAModelOfTheLibrary) {
             "ignored: the sizes of this model are not known here; give --model config.json");
 }
 
+TEST(TorchtitanImport, MultipliesMatricesInThePrecisionOfItsConverters) {
+  const auto precision_of = [](std::string_view lines) {
+    ImportRequest request = request_of(fmt::format(
+        "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[optimizer]\nstate_dtype = \"bfloat16\"\n{}\n", lines));
+    request.stated = {{.key = "model.transformer.sequence", .value = "8192"}};
+    return work_of(priced(request, 8)).precision;
+  };
+  EXPECT_EQ(precision_of("[compile]\nenable = true"), GemmPrecision::bf16);
+  EXPECT_EQ(precision_of("[float8]\nenable_float8_linear = true"), GemmPrecision::fp8);
+  EXPECT_EQ(precision_of("[training]\nenable_float8_linear = true"), GemmPrecision::fp8);
+  EXPECT_EQ(precision_of("[training]\nenable_float8_linear = false"), GemmPrecision::bf16);
+  const auto converted = [](std::string_view list) {
+    return imported(
+        request_of(fmt::format("[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = {}\n"
+                               "[training]\nlocal_batch_size = 1\nseq_len = 8192\n",
+                               list)));
+  };
+  EXPECT_EQ(fate_of(converted("[\"quantize.grouped_mm.mx\", \"quantize.linear.mx\"]"), "model.converters"),
+            "taken: training.precision");
+  EXPECT_THAT(import_error(request_of("[training]\nseq_len = 8192\nmixed_precision_param = \"float32\"\n")),
+              HasSubstr("matrix products in 32 bits have no price here"));
+}
+
+TEST(TorchtitanImport, ReadsTheNamesOf2024) {
+  const Scenario scenario = priced(request_of(R"([model]
+name = "llama3"
+flavor = "70B"
+[training]
+batch_size = 8
+seq_len = 8192
+data_parallel_degree = 2
+tensor_parallel_degree = 8
+[experimental]
+pipeline_parallel_degree = 2
+pipeline_parallel_microbatches = 4
+)"),
+                                   32);
+  EXPECT_EQ(copies_of(scenario), 2);
+  EXPECT_EQ(scenario.batch.micro_batch_size, 2);
+  EXPECT_EQ(scenario.batch.global_batch_size, 16);
+  const std::string_view flags =
+      "train.py --training.batch_size 8 --training.seq_len 4096 --experimental.pipeline_parallel_degree 2 "
+      "--model.name llama3 --model.flavor 8B --job.config_file x.toml";
+  const Imported result =
+      imported(request_of(fmt::format("torchrun --nproc_per_node 8 {}", flags), "run.sh"));
+  EXPECT_EQ(result.importer, "torchtitan's settings");
+  EXPECT_THAT(result.yaml, HasSubstr("microbatches: 8")) << "as many as stages, in each of four copies";
+  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("penstock import x.toml run.sh")));
+}
+
 TEST(TorchtitanImport, ReducesGradientsInTheStatedPrecision) {
   const std::string file =
       "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[activation_checkpoint]\nmode = \"none\"\n"
