@@ -518,6 +518,112 @@ TEST(MegatronImport, DoesNotAskForAModelThatIsStated) {
   EXPECT_THAT(error, Not(HasSubstr("--model config.json")));
 }
 
+TEST(ImporterShapes, RefuseToolsWithoutAnImporterByName) {
+  for (const std::string_view text :
+       {"{\"pipe-parallel-size\": 4, \"num-layers\": 44, \"zero_optimization\": {}}",
+        "model_parallel_size: 2\nnum_layers: 12\nnum_attention_heads: 12\n"}) {
+    EXPECT_EQ(recognised_importer("neox.yml", text), "") << text;
+    EXPECT_THAT(import_error(request_of(text)),
+                AllOf(HasSubstr("GPT-NeoX's configuration, which has no importer"),
+                      HasSubstr("pipe-parallel-size is --pipeline-model-parallel-size")));
+  }
+  ImportRequest nemo = request_of(R"(trainer: {devices: 8, num_nodes: 1, precision: bf16}
+model: {optim: {name: distributed_fused_adam, sched: {name: CosineAnnealing}}, tensor_model_parallel_size: 2,
+  num_layers: 8, hidden_size: 1024, num_attention_heads: 16,
+  num_query_groups: 4, encoder_seq_length: 2048, normalization: rmsnorm, activation: fast-swiglu, bias: false,
+  share_embeddings_and_output_weights: false, micro_batch_size: 1, global_batch_size: 8,
+  activations_checkpoint_granularity: selective, activations_checkpoint_method: block,
+  activations_checkpoint_num_layers: 0}
+)");
+  EXPECT_THAT(import_error(nemo), HasSubstr("the configuration of NeMo's launcher, which has no importer"));
+  nemo.from = "megatron";
+  nemo.stated = {{.key = "model.transformer.vocabulary", .value = "32000"}};
+  const Scenario scenario = priced(nemo, 8);
+  EXPECT_FALSE(work_of(scenario).model.layer_norm);
+  EXPECT_TRUE(work_of(scenario).model.gated);
+  EXPECT_FALSE(work_of(scenario).model.feed_forward_bias);
+  EXPECT_FALSE(work_of(scenario).model.tied);
+  EXPECT_EQ(work_of(scenario).model.kv_heads, 4);
+  EXPECT_EQ(work_of(scenario).recompute, LayerRecompute::selective);
+  EXPECT_EQ(work_of(scenario).parallel.sharding, 1);
+}
+
+/// Returns arguments of Megatron-LM that describe a small model, followed by `flags`.
+ImportRequest small_megatron(std::string_view flags) {
+  return request_of(
+      fmt::format("--num-layers 8 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
+                  "--vocab-size 32000 --bf16 {}",
+                  flags));
+}
+
+TEST(MegatronImport, ReadsTheNamesOfItsFirstReleases) {
+  const Scenario scenario = priced(small_megatron("--model-parallel-size 2 --batch-size 8"), 4);
+  EXPECT_EQ(work_of(scenario).parallel.tensor, 2);
+  EXPECT_EQ(scenario.batch.micro_batch_size, 8);
+  EXPECT_EQ(scenario.batch.global_batch_size, 16);
+  EXPECT_THAT(imported(small_megatron("--activations-checkpoint-method block "
+                                      "--activations-checkpoint-num-layers 4 --micro-batch-size 1"))
+                  .yaml,
+              HasSubstr("backward"));
+  ImportRequest block = small_megatron(
+      "--activations-checkpoint-method block --activations-checkpoint-num-layers 4 --micro-batch-size 1");
+  block.device = "h100-sxm";
+  EXPECT_THAT(imported(block).yaml, HasSubstr("recompute: {method: block, num_layers: 4}"));
+}
+
+TEST(MegatronImport, RecomputesNoLayerInBlocksOfNone) {
+  const std::string flags = "--recompute-granularity full --recompute-num-layers 0 --recompute-method ";
+  EXPECT_EQ(work_of(priced(small_megatron(flags + "block"), 1)).recompute, LayerRecompute::none);
+  EXPECT_THAT(import_error(small_megatron(flags + "uniform")),
+              HasSubstr("--recompute-num-layers 0: expected a whole number from 1 on"));
+}
+
+TEST(MegatronImport, GivesTrueReasonsForKeysWithoutAPrice) {
+  const Imported result = imported(small_megatron(
+      "--cpu-offloading-num-layers 2 --attention-backend unfused --rope-fusion true --rope-theta 10000"));
+  EXPECT_EQ(fate_of(result, "--cpu-offloading-num-layers"),
+            "ignored: Megatron-LM reads it only with --cpu-offloading");
+  EXPECT_THAT(fate_of(result, "--attention-backend"), HasSubstr("the prices are those of fused attention"));
+  EXPECT_THAT(fate_of(result, "--rope-fusion"), HasSubstr("fused kernels"));
+  EXPECT_THAT(fate_of(result, "--rope-theta"), HasSubstr("concerns what is learned"));
+  EXPECT_THAT(import_error(small_megatron("--cpu-offloading --cpu-offloading-num-layers 2")),
+              HasSubstr("moves memory to the host"));
+}
+
+TEST(MegatronImport, ReadsTheNamesOfMindSpeed) {
+  const Scenario scenario = priced(
+      small_megatron("--pipeline-model-parallel-size 2 --num-layer-list 3,5 --micro-batch-size 1 "
+                     "--context-parallel-size 2 --context-parallel-algo ulysses_cp_algo --use-ascend-coc "
+                     "--num-experts 16 --moe-router-topk 2 --moe-intermediate-size 512 --n-shared-experts 1 "
+                     "--first-k-dense-replace 3 --moe-layer-freq 1 --n-group 4 --topk-group 2 "
+                     "--multi-head-latent-attention --qk-rope-head-dim 64 --qk-nope-head-dim 128 "
+                     "--q-lora-rank 256 --kv-lora-rank 128 --v-head-dim 128"),
+      4);
+  EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(3, 5));
+  EXPECT_TRUE(work_of(scenario).parallel.tensor_overlap);
+  EXPECT_TRUE(work_of(scenario).model.latent);
+  ImportRequest unlike = small_megatron("--pipeline-model-parallel-size 2 --num-layer-list 3,4");
+  EXPECT_THAT(import_error(unlike), HasSubstr("expected 8 layers together, got 7"));
+  EXPECT_THAT(import_error(small_megatron("--noop-layers 7 --schedules-method dualpipev --swap-optimizer")),
+              AllOf(HasSubstr("leaves these layers empty"), HasSubstr("replaces the schedule"),
+                    HasSubstr("moves memory to the host")));
+}
+
+TEST(MegatronImport, ReadsTheDivisionOfTheOptimizerByDeepSpeed) {
+  const std::string flags = "--deepspeed --deepspeed_config ds.json --pipeline-model-parallel-size 2 ";
+  EXPECT_EQ(work_of(priced(small_megatron(flags + "--zero-stage 1"), 4)).parallel.sharding, 1);
+  EXPECT_THAT(import_error(small_megatron(flags)), HasSubstr("add --zero-stage N to the command"));
+  EXPECT_THAT(import_error(small_megatron(flags + "--zero-stage 2")),
+              HasSubstr("ZeRO-2 and ZeRO-3 do not go with a pipeline"));
+}
+
+TEST(MegatronImport, CutsTheStagesOfMegatronDeepSpeedByTheTypesOfLayers) {
+  EXPECT_THAT(imported(small_megatron("--pipeline-model-parallel-size 5 --micro-batch-size 1 "
+                                      "--pp-partition-method 'type:transformer|embedding'"))
+                  .yaml,
+              HasSubstr("forward: [1 ms, 2 ms, 2 ms, 2 ms, 1 ms]"));
+}
+
 TEST(MegatronImport, NamesUnknownKeysAndWhatTheyResemble) {
   const Imported result =
       imported(request_of("--num-layers 8 --tensor-modle-parallel-size 8 --my-own-flag 3"));
