@@ -323,7 +323,8 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
             "config.json of a transformer, as Hugging Face has it, or the name of a library model, such as "
             "llama-3.1-70b")
       .words(library_configs());
-  group.texts("--ignore", flags.ignore, "KEY", "a key of it that has no price: leave it out, and say so");
+  group.texts("--ignore", flags.ignore, "KEY",
+              "a key of it that has no price: leave it out, and say so; repeat --ignore for each key");
   group.number("--sequence", flags.sequence, "tokens of a sample");
   group.number("--layers", flags.layers, "only the first N layers");
   group
@@ -347,7 +348,8 @@ void add_import_flags(Subcommand app, ModelFlags& flags) {
   group.text("--model", flags.model, "FILE",
              "config.json of a transformer, as Hugging Face has it, or a name such as llama-3.1-8b");
   group.number("--layers", flags.layers, "only the first N layers");
-  group.texts("--ignore", flags.ignore, "KEY", "a refused key: leave it out, and say so");
+  group.texts("--ignore", flags.ignore, "KEY",
+              "a refused key: leave it out, and say so; repeat --ignore for each key");
 }
 
 void add_model_flags(Subcommand app, ModelFlags& flags) {

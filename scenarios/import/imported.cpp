@@ -2,7 +2,7 @@
 // importer fill a Plan, and write the plan as a scenario.
 //
 //     text               shape                                   importer
-//     shell, flags       --parallelism. among the flags          torchtitan, otherwise Megatron-LM
+//     shell, flags       --training. and other kTorchSections    torchtitan, otherwise Megatron-LM
 //     TOML               a section                               torchtitan
 //     YAML, JSON         keys that only one program has          row of kShapes
 //     XML, a matrix      as machine_format() says                machine_files.cpp
@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,7 +53,9 @@ enum class Origin : std::uint8_t {
   simumax,
   calculon,
   primus,
-  bridge
+  bridge,
+  neox,  // recognised, but without an importer
+  nemo,  // recognised, but without an importer
 };
 
 /// The keys that show for which tool a document is written. The document belongs to the tool `origin` if it
@@ -63,6 +66,12 @@ struct OriginShape {
 };
 
 constexpr auto kShapes = std::to_array<OriginShape>({
+    // GPT-NeoX has names of Megatron-LM and of DeepSpeed, so its own names come first.
+    {Origin::neox, {"pipe-parallel-size"}},
+    {Origin::neox, {"pipe_parallel_size"}},
+    {Origin::neox, {"model-parallel-size", "num-layers"}},
+    {Origin::neox, {"model_parallel_size", "num_layers"}},
+    {Origin::nemo, {"model.tensor_model_parallel_size", "trainer"}},
     {Origin::primus, {"modules.pre_trainer"}},
     {Origin::megatron, {"MODEL_ARGS"}},  // Megatron-LM's tests and recipes
     {Origin::megatron, {"ARGS"}},
@@ -104,10 +113,49 @@ std::string_view title_of(Origin origin) {
       return "Primus' experiment";
     case Origin::bridge:
       return "a recipe of Megatron Bridge";
+    case Origin::neox:
+      return "GPT-NeoX's configuration";
+    case Origin::nemo:
+      return "the configuration of NeMo's launcher";
     case Origin::none:
       break;
   }
   return "";
+}
+
+/// A tool whose configurations are recognised but have no importer.
+struct UnreadOrigin {
+  Origin origin = Origin::none;
+  /// True if --from names an importer that may still read the configuration.
+  bool has_reader = false;
+  std::string_view advice;
+};
+
+constexpr auto kUnreadOrigins = std::to_array<UnreadOrigin>({
+    {Origin::neox, false,
+     "state its numbers as flags of Megatron-LM: pipe-parallel-size is --pipeline-model-parallel-size, "
+     "model-parallel-size is --tensor-model-parallel-size, and train_micro_batch_size_per_gpu is "
+     "--micro-batch-size"},
+    {Origin::nemo, true,
+     "state its numbers as flags of Megatron-LM, such as --use-distributed-optimizer for the optimizer "
+     "distributed_fused_adam, or add --from megatron, which reads most keys"},
+});
+
+/// Returns the error for a configuration that is recognised as one of kUnreadOrigins, or an empty text.
+/// `stated` is the tool that --from names.
+std::string unread_origin_error(Origin shape, Origin stated) {
+  const auto found = std::ranges::find(kUnreadOrigins, shape, &UnreadOrigin::origin);
+  if (found == kUnreadOrigins.end() || (found->has_reader && stated != Origin::none)) return "";
+  return fmt::format("this is {}, which has no importer; {}", title_of(shape), found->advice);
+}
+
+/// The sections of torchtitan's settings. Its flags begin with one of them, as in --training.seq_len.
+constexpr auto kTorchSections = std::to_array<std::string_view>(
+    {"--parallelism.", "--training.", "--job.", "--experimental.", "--activation_checkpoint.", "--compile.",
+     "--float8.", "--quantize.", "--profiling.", "--metrics.", "--lr_scheduler."});
+
+bool is_torch_flag(std::string_view word) {
+  return std::ranges::any_of(kTorchSections, [&](std::string_view part) { return word.starts_with(part); });
 }
 
 /// Returns true if the document contains the key. Points separate the parts of a nested key, as in
@@ -144,6 +192,7 @@ struct Collected {
   Origin origin = Origin::none;
   Settings settings;
   Plan plan;
+  std::string converters{};  ///< torchtitan's model.converters, if a model of Primus selects them
 };
 
 /// Reads the comment lines that `sim/choose/launchers.cpp` writes above the flags that it generates. They
@@ -173,9 +222,17 @@ tl::expected<void, std::string> collect_shell(const ImportInput& input, Origin s
   for (const ImportedKey& resource : command.resources) collected.settings.add(resource.key, resource.value);
   add_flags(collected.settings, command.words);
   for (const std::string& note : command.notes) collected.plan.notes.push_back(input.name + ": " + note);
-  const auto is_torch = [](const std::string& word) { return word.starts_with("--parallelism."); };
-  const Origin shape = std::ranges::any_of(command.words, is_torch) ? Origin::torchtitan : Origin::megatron;
+  const bool follows_file = collected.origin == Origin::torchtitan;
+  const Origin shape =
+      std::ranges::any_of(command.words, is_torch_flag) ? Origin::torchtitan : Origin::megatron;
   collected.origin = stated == Origin::none ? shape : stated;
+  const std::string* file = collected.settings.find("job.config_file");
+  if (collected.origin == Origin::torchtitan && file != nullptr && !follows_file) {
+    collected.plan.notes.push_back(
+        fmt::format("--job.config_file {0} states further settings, which are not read: import that file, or "
+                    "both with penstock import {0} {1}",
+                    *file, input.name));
+  }
   return {};
 }
 
@@ -196,20 +253,34 @@ void resolve_primus_values(Node& node) {
   for (Node::Entry& entry : node.entries) resolve_primus_values(entry.value);
 }
 
+/// Sets the sizes of a model that Primus names, such as "llama3.1_70B-fp8.yaml". A name that ends in the
+/// precision also selects the precision, because such a model file differs only in torchtitan's converters.
+void set_primus_model(const std::string& model, Collected& collected) {
+  constexpr std::string_view kModel = "modules.pre_trainer.model";
+  std::string name = model.substr(0, model.rfind(".yaml"));
+  for (const std::string_view precision : {"-fp8", "-FP8", "-bf16", "-BF16"}) {
+    if (!name.ends_with(precision)) continue;
+    name = name.substr(0, name.size() - precision.size());
+    if (precision.find('8') == std::string_view::npos ||
+        collected.settings.has("modules.pre_trainer.overrides.model.converters"))
+      continue;
+    collected.settings.take(kModel, "model.transformer and training.precision");
+    collected.converters = "float8";
+  }
+  if (set_known_model(collected.plan, name)) return;
+  collected.plan.notes.push_back(
+      fmt::format("the sizes of {} are not known here; known are {}", model, known_model_names()));
+  collected.settings.ignore(kModel, "the sizes of the model are not known here");
+}
+
 /// Reads an experiment file of Primus. The file names a model and a framework, and changes settings of this
 /// framework under the framework's own names.
 void collect_primus(Node document, Collected& collected) {
   resolve_primus_values(document);
   collected.settings.add_document(document);
   constexpr std::string_view kTrainer = "modules.pre_trainer.";
-  if (const auto model = collected.settings.word(fmt::format("{}model", kTrainer), "model.transformer")) {
-    if (!set_known_model(collected.plan, *model)) {
-      collected.plan.notes.push_back(
-          fmt::format("the sizes of {} are not known here; known are {}", *model, known_model_names()));
-      collected.settings.ignore(fmt::format("{}model", kTrainer),
-                                "the sizes of the model are not known here");
-    }
-  }
+  if (const auto model = collected.settings.word(fmt::format("{}model", kTrainer), "model.transformer"))
+    set_primus_model(*model, collected);
   const std::string framework =
       collected.settings.word(fmt::format("{}framework", kTrainer), "training.framework")
           .value_or("megatron");
@@ -218,15 +289,50 @@ void collect_primus(Node document, Collected& collected) {
     collected.settings.refuse(fmt::format("{}framework", kTrainer), "megatron and torchtitan have importers");
     return;
   }
-  if (collected.origin == Origin::torchtitan)
+  if (collected.origin == Origin::torchtitan) {
     collected.settings.rename(fmt::format("{}overrides.", kTrainer), "");
+    if (!collected.converters.empty()) collected.settings.add("model.converters", collected.converters);
+    return;
+  }
+  const auto states = [&](std::string_view key) {
+    return collected.settings.has(fmt::format("{}overrides.{}", kTrainer, key));
+  };
+  if (states("bf16") || states("fp16")) return;
+  collected.settings.add("bf16", "true");
+  collected.plan.notes.emplace_back("bf16 is not stated: it is on, as in Primus' trainer_base.yaml");
+}
+
+/// Adds Megatron-LM's names for keys of NeMo that have other names.
+void rename_nemo_keys(Settings& settings) {
+  struct NemoKey {
+    std::string_view name;
+    std::string_view value;  ///< the value that switches the argument on; empty if it has NeMo's value
+    std::string_view argument;
+  };
+  constexpr auto kKeys =
+      std::to_array<NemoKey>({{"trainer.devices", "", "nproc_per_node"},
+                              {"trainer.precision", "bf16", "bf16"},
+                              {"trainer.precision", "bf16-mixed", "bf16"},
+                              {"trainer.precision", "16", "fp16"},
+                              {"model.optim.name", "distributed_fused_adam", "use_distributed_optimizer"},
+                              {"model.optim.overlap_grad_sync", "", "overlap_grad_reduce"}});
+  for (const NemoKey& key : kKeys) {
+    const std::string* found = settings.find(key.name);
+    if (found == nullptr || (!key.value.empty() && *found != key.value)) continue;
+    const std::string value = key.value.empty() ? *found : "true";
+    settings.take(key.name, fmt::format("--{}", key.argument));
+    settings.add(std::string(key.argument), value);
+  }
 }
 
 tl::expected<void, std::string> collect_document(const ImportInput& input, Origin stated,
                                                  Collected& collected) {
   auto document = document_of(input);
   if (!document) return tl::unexpected(document.error());
-  const Origin origin = stated == Origin::none ? origin_of(*document) : stated;
+  const Origin shape = origin_of(*document);
+  if (const std::string unread = unread_origin_error(shape, stated); !unread.empty())
+    return tl::unexpected(fmt::format("{}: {}", input.name, unread));
+  const Origin origin = stated == Origin::none ? shape : stated;
   if (origin == Origin::none) {
     return tl::unexpected(fmt::format(
         "{}: no importer knows these keys; expected arguments of Megatron-LM, settings of torchtitan, a "
@@ -246,6 +352,7 @@ tl::expected<void, std::string> collect_document(const ImportInput& input, Origi
     return {};
   }
   collected.settings.add_document(*document);
+  if (shape == Origin::nemo) rename_nemo_keys(collected.settings);
   return {};
 }
 
@@ -284,16 +391,23 @@ tl::expected<void, std::string> collect(const ImportInput& input, Origin stated,
   return {};
 }
 
+/// Returns the number of layers that the user states with --layers or --set, or nothing.
+std::optional<std::int64_t> stated_layers(const ImportRequest& request) {
+  if (request.layers) return request.layers;
+  const auto is_layers = [](const Override& change) {
+    return change.key == "model.transformer.layers" || change.key == "model.layers";
+  };
+  const auto found = std::ranges::find_if(request.stated, is_layers);
+  return found == request.stated.end() ? std::nullopt : number_of_text<std::int64_t>(found->value);
+}
+
 /// Determines the model: the one that the user states, or else the one that a recipe names. A model is
 /// given as a file or as the name of a known model. Returns the value for `model.huggingface`. This value
 /// is empty if the plan states the model's sizes instead.
 tl::expected<std::string, std::string> take_stated_model(const ImportRequest& request, Importing& importing) {
   std::string model = request.model.empty() ? importing.plan.library_model : request.model;
   if (model.empty()) {
-    if (request.layers) {
-      importing.plan.set("model.layers", *request.layers);
-      importing.stated_layers = request.layers;
-    }
+    importing.stated_layers = stated_layers(request);
     return std::string();
   }
   importing.has_model = true;
@@ -308,7 +422,11 @@ tl::expected<std::string, std::string> take_stated_model(const ImportRequest& re
     importing.stated_layers = importing.plan.number("model.layers");
     return std::string();
   }
-  const auto part = load_architecture({.config = model, .ignore = request.ignore, .layers = request.layers});
+  // A key of the configuration is not one of the model's file, which would refuse it.
+  std::vector<std::string> of_model;
+  std::ranges::copy_if(request.ignore, std::back_inserter(of_model),
+                       [&](const std::string& key) { return !importing.settings.states(key); });
+  const auto part = load_architecture({.config = model, .ignore = of_model, .layers = request.layers});
   if (!part) return tl::unexpected(part.error());
   importing.stated_layers = static_cast<std::int64_t>(part->architecture.layers.size());
   if (request.layers) importing.plan.set("model.layers", *request.layers);
@@ -332,9 +450,24 @@ void run_importer(Origin origin, Importing& importing) {
       return import_simumax(importing);
     case Origin::calculon:
       return import_calculon(importing);
+    case Origin::neox:
+    case Origin::nemo:
     case Origin::none:
       return;
   }
+}
+
+/// Returns an error if --ignore names a key that the configuration does not have. With a model's file, that
+/// file may have the key, and load_architecture() checks it.
+std::string ignore_fault(const ImportRequest& request, const Settings& settings,
+                         const std::string& model_file) {
+  if (!model_file.empty()) return "";
+  for (const std::string& key : request.ignore) {
+    if (!settings.states(key))
+      return fmt::format("--ignore {}: expected a key of this configuration, and it has none of this name",
+                         key);
+  }
+  return "";
 }
 
 /// Returns the number of devices that the user states with --devices or --nodes, or nothing if neither is
@@ -367,6 +500,32 @@ std::string refusal_of(const std::vector<ImportedKey>& keys, const std::vector<s
 bool takes_nothing(const std::vector<ImportedKey>& keys) {
   return std::ranges::none_of(keys, [](const ImportedKey& key) {
     return key.fate == Fate::taken && !key.text.starts_with("cluster.");
+  });
+}
+
+/// Sets the keys that replace those of an importer: the number of layers that the user states, the keys of
+/// comment lines that Penstock wrote itself, which are exact, and the user's own keys.
+void set_exact_keys(const ImportRequest& request,
+                    const std::vector<std::pair<std::string, std::string>>& of_comments, Plan& plan) {
+  if (request.layers) plan.set("model.layers", *request.layers);
+  for (const auto& [key, value] : of_comments) {
+    if (!key.starts_with("model.")) plan.set(key, value);
+  }
+  for (const Override& change : request.stated) {
+    constexpr std::string_view kSizes = "model.transformer.";
+    plan.set(change.key.starts_with(kSizes) ? "model." + change.key.substr(kSizes.size()) : change.key,
+             change.value);
+  }
+  if (const auto devices = stated_devices(request, plan)) plan.devices = devices;
+}
+
+/// Writes the scenario. An error ends with the importer's notes, because they may say why a number is
+/// missing.
+tl::expected<WrittenScenario, std::string> scenario_or_notes(Plan plan, const PlanChoices& choices) {
+  std::string notes;
+  for (const std::string& note : plan.notes) notes += "\n  note: " + note;
+  return scenario_of_plan(std::move(plan), choices).map_error([&](const std::string& error) {
+    return error + notes;
   });
 }
 
@@ -408,8 +567,12 @@ std::string recognised_importer(std::string_view name, std::string_view text) {
   }
   switch (text_form(text)) {
     case TextForm::shell:
-      return std::string(title_of(
-          text.find("--parallelism.") == std::string_view::npos ? Origin::megatron : Origin::torchtitan));
+      return std::string(title_of(std::ranges::any_of(kTorchSections,
+                                                      [&](std::string_view part) {
+                                                        return text.find(part) != std::string_view::npos;
+                                                      })
+                                      ? Origin::torchtitan
+                                      : Origin::megatron));
     case TextForm::toml:
       return std::string(title_of(Origin::torchtitan));
     case TextForm::python:
@@ -418,7 +581,9 @@ std::string recognised_importer(std::string_view name, std::string_view text) {
       break;
   }
   const auto document = document_of({.name = std::string(name), .text = std::string(text)});
-  return document ? std::string(title_of(origin_of(*document))) : std::string();
+  if (!document) return "";
+  const Origin origin = origin_of(*document);
+  return std::string(unread_origin_error(origin, Origin::none).empty() ? title_of(origin) : "");
 }
 
 tl::expected<Imported, std::string> import_configuration(const ImportRequest& request) {
@@ -441,21 +606,13 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
     collected.plan.library_model = torchtitan_library_model(collected.settings);
   const auto model_file = take_stated_model(request, importing);
   if (!model_file) return tl::unexpected(model_file.error());
+  if (const std::string fault = ignore_fault(request, collected.settings, *model_file); !fault.empty())
+    return tl::unexpected(fmt::format("{}: {}", name, fault));
   // Notes on those parts of a shell script that were not evaluated.
   const std::vector<std::string> unread = collected.plan.notes;
   run_importer(collected.origin, importing);
   Plan& plan = collected.plan;
-  // Penstock wrote the comment lines of `stated_keys` itself. They are exact, so they replace the keys that
-  // an importer derives from flags.
-  for (const auto& [key, value] : stated_keys) {
-    if (!key.starts_with("model.")) plan.set(key, value);
-  }
-  for (const Override& change : request.stated) {
-    constexpr std::string_view kSizes = "model.transformer.";
-    plan.set(change.key.starts_with(kSizes) ? "model." + change.key.substr(kSizes.size()) : change.key,
-             change.value);
-  }
-  if (const auto devices = stated_devices(request, plan)) plan.devices = devices;
+  set_exact_keys(request, stated_keys, plan);
   Imported imported{.importer = std::string(title_of(collected.origin)),
                     .yaml = "",
                     .keys = collected.settings.report(request.ignore),
@@ -467,7 +624,7 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
                                       imported.importer, unread.empty() ? "" : ": ",
                                       fmt::join(unread, "; ")));
   }
-  auto scenario = scenario_of_plan(std::move(plan), {.device = request.device, .model = *model_file});
+  auto scenario = scenario_or_notes(std::move(plan), {.device = request.device, .model = *model_file});
   if (!scenario) return tl::unexpected(fmt::format("{}: {}", name, scenario.error()));
   imported.yaml = std::move(scenario->yaml);
   imported.notes = std::move(scenario->notes);

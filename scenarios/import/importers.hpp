@@ -119,10 +119,14 @@ struct CopiedRow {
   std::string_view name;
   std::string_view target;  ///< a key of Plan::keys
   Kind kind = Kind::number;
+  std::int64_t least = 1;  ///< the smallest number that a row of kind `number` accepts
 };
 /// Copies each key of the configuration that a row of `rows` names. A row of kind `on` sets the scenario's
 /// key to true if the switch is on in the configuration.
 void copy_rows(Importing& importing, std::span<const CopiedRow> rows);
+
+/// Refuses the key `name` if its value is a type of 32 bits, such as float32. Takes it otherwise.
+void refuse_32_bits(Settings& settings, std::string_view name);
 
 /// Takes the width of all shared experts together, which Megatron-LM and SimuMax name alike. Refuses a width
 /// that is no multiple of the width of one expert.

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "scenarios/import/settings.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/load_architecture.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {
@@ -143,7 +145,7 @@ constexpr auto kSettled = std::to_array<SettledRow>({
      Fate::ignored, "is an environment variable or the setting of a test"},
     {"rampup_batch_size", Fate::ignored, "the full batch is predicted"},
     {"cpu_offloading cpu_offloading_* optimizer_cpu_offload optimizer_offload_fraction "
-     "fine_grained_activation_offloading "
+     "optimizer_offload_policy swap_* fine_grained_activation_offloading "
      "offload_modules use_precision_aware_optimizer_offload offload_optimizer_states",
      Fate::refused, kOffload},
     {"use_precision_aware_optimizer main_grads_dtype main_params_dtype exp_avg_dtype exp_avg_sq_dtype",
@@ -152,9 +154,21 @@ constexpr auto kSettled = std::to_array<SettledRow>({
     {"q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim", Fate::ignored,
      "Megatron-LM reads it only with --multi-latent-attention"},
     {"moe_router_topk moe_router_num_groups moe_router_group_topk moe_ffn_hidden_size moe_layer_freq "
-     "moe_shared_expert_intermediate_size",
+     "moe_shared_expert_intermediate_size moe_intermediate_size n_shared_experts first_k_dense_replace "
+     "n_group topk_group",
      Fate::ignored, "num_experts is not stated"},
-    {"hybrid_override_pattern hybrid_layer_pattern hybrid_attention_ratio hybrid_mlp_ratio mamba_* spec "
+    {"spec", Fate::refused,
+     "names layers that are written in Python, which is not read; leave it out if the other arguments "
+     "describe the whole model"},
+    {"noop_layers", Fate::refused,
+     "leaves these layers empty, so that stages have unlike numbers of layers; state the other layers as "
+     "num_layers, and the stages by --pipeline-model-parallel-layout"},
+    {"schedules_method", Fate::refused,
+     "replaces the schedule, which is not imported; state schedule.name and schedule.virtual_stages"},
+    {"moe_fb_overlap use_ascend_mc2 moe_tp_extend_ep moe_permutation_async_comm moe_alltoall_overlap_comm "
+     "moe_allgather_overlap_comm reuse_fp32_param",
+     Fate::ignored, kNoPrice},
+    {"hybrid_override_pattern hybrid_layer_pattern hybrid_attention_ratio hybrid_mlp_ratio mamba_* "
      "linear_attention_* "
      "linear_* experimental_attention_variant encoder_num_layers decoder_num_layers decoder_seq_length "
      "parallel_residual apply_residual_connection_post_layernorm encoder_pipeline_model_parallel_size "
@@ -162,8 +176,11 @@ constexpr auto kSettled = std::to_array<SettledRow>({
      Fate::refused, kOtherModel},
     {"untie_embeddings_and_output_weights add_qkv_bias attention_output_gate", Fate::ignored,
      "the part of the model that it adds is too small to count"},
-    {"deepspeed deepspeed_config zero_stage deepspeed_activation_checkpointing no_pipeline_parallel",
-     Fate::refused, "belongs to Megatron-DeepSpeed; import the JSON file of DeepSpeed"},
+    {"zero_stage", Fate::refused, "Megatron-DeepSpeed reads it only with --deepspeed"},
+    {"deepspeed_config", Fate::ignored, "the file is not read; --zero-stage states how it divides the state"},
+    {"deepspeed_activation_checkpointing deepspeed_*", Fate::ignored,
+     "says which code stores checkpoints; --checkpoint-activations says which layers have them"},
+    {"no_pipeline_parallel", Fate::refused, "the stages of this run are no pipeline"},
     {"standalone_embedding_stage pipeline_model_parallel_split_rank use_tp_dp_pp_mapping", Fate::refused,
      "places stages in a way that no schedule here has"},
 });
@@ -275,14 +292,25 @@ void take_experts(Importing& importing) {
              settings.number("moe_router_topk", "model.transformer.experts_per_token").value_or(2));
   }
   if (plan.find("model.experts") == nullptr) return;
-  if (const auto inner = settings.number("moe_ffn_hidden_size", "model.transformer.expert_feed_forward"))
-    plan.set("model.expert_feed_forward", *inner);
+  // MindSpeed has the name of Hugging Face, too.
+  for (const std::string_view name : {"moe_intermediate_size", "moe_ffn_hidden_size"}) {
+    if (const auto inner = settings.number(name, "model.transformer.expert_feed_forward"))
+      plan.set("model.expert_feed_forward", *inner);
+  }
   take_shared_experts(importing);
   constexpr auto kGroups =
       std::to_array<CopiedRow>({{"moe_router_num_groups", "model.expert_groups"},
-                                {"moe_router_group_topk", "model.expert_groups_per_token"}});
+                                {"moe_router_group_topk", "model.expert_groups_per_token"},
+                                {"n_group", "model.expert_groups"},  // MindSpeed has these four names
+                                {"topk_group", "model.expert_groups_per_token"},
+                                {"n_shared_experts", "model.shared_experts", RowKind::number, 0},
+                                {"first_k_dense_replace", "model.dense_layers", RowKind::number, 0}});
   copy_rows(importing, kGroups);
   const std::string* frequency = settings.find("moe_layer_freq");
+  if (settings.has("first_k_dense_replace") && frequency != nullptr && *frequency == "1") {
+    settings.take("moe_layer_freq", "model.transformer.dense_layers: those of first_k_dense_replace");
+    return;
+  }
   if (frequency == nullptr || *frequency == "1") {
     settings.take("moe_layer_freq", "model.transformer.dense_layers: none");
     return;
@@ -300,40 +328,63 @@ void take_experts(Importing& importing) {
   settings.take("moe_layer_freq", "model.transformer.dense_layers");
 }
 
+/// Returns true if the key states a value that means "off". Marks the key as taken then.
+bool is_stated_off(Settings& settings, std::string_view name, std::string_view target) {
+  const std::string* value = settings.find(name);
+  if (value == nullptr || !is_off_value(*value)) return false;
+  settings.take(name, target);
+  return true;
+}
+
+/// Returns true if YAML states a gated activation by its name: Megatron-LM's as activation_func
+/// (yaml_arguments.py), and NeMo's as activation.
+bool names_gated_activation(Settings& settings) {
+  constexpr auto kGated =
+      std::to_array<std::string_view>({"swiglu", "fastswiglu", "geglu", "fastgeglu", "reglu", "fastreglu"});
+  for (const std::string_view name : {"activation_func", "activation"}) {
+    const std::string* value = settings.find(name);
+    if (value == nullptr || std::ranges::find(kGated, plain_name(*value)) == kGated.end()) continue;
+    settings.take(name, "model.transformer.gated");
+    return true;
+  }
+  return false;
+}
+
 /// Sets the options of a layer that Megatron-LM's arguments switch on or off. Absent arguments have
 /// Megatron-LM's defaults.
 void take_architecture(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
   if (plan.find("model.hidden") == nullptr || plan.find("model.gated") != nullptr) return;
-  // Megatron-LM's own YAML files may state the activation by its name (yaml_arguments.py).
-  const std::string* activation = settings.find("activation_func");
-  const bool is_named = activation != nullptr && *activation == "swiglu";
-  if (is_named) settings.take("activation_func", "model.transformer.gated");
-  const bool gated = settings.is_on("swiglu", "model.transformer.gated") || is_named;
+  const bool is_named = names_gated_activation(settings);
+  const bool is_switched = settings.is_on("gated_linear_unit", "model.transformer.gated");
+  const bool gated = settings.is_on("swiglu", "model.transformer.gated") || is_named || is_switched;
   plan.set("model.gated", gated ? "true" : "false");
   if (gated && plan.find("model.feed_forward") == nullptr) {
     // This is the size that Megatron-LM computes in arguments.py: int((4 * hidden_size * 2 / 3) / 64) * 64
     plan.set("model.feed_forward", *plan.number("model.hidden") * 8 / 3 / 64 * 64);
   }
   const std::string norm = settings.word("normalization", "model.transformer.norm").value_or("LayerNorm");
-  plan.set("model.norm", norm == "RMSNorm" ? "rms" : "layer");
-  const std::string* biases = settings.find("add_bias_linear");
-  const bool has_none = biases != nullptr && is_off_value(*biases);
-  if (has_none) settings.take("add_bias_linear", "model.transformer.biases");
+  plan.set("model.norm", plain_name(norm) == "rmsnorm" ? "rms" : "layer");
+  const bool has_none = is_stated_off(settings, "add_bias_linear", "model.transformer.biases") ||
+                        is_stated_off(settings, "bias", "model.transformer.biases");
   plan.set("model.biases",
            settings.is_on("disable_bias_linear", "model.transformer.biases") || has_none ? "false" : "true");
   const std::string positions =
       settings.word("position_embedding_type", "model.transformer.positions").value_or("learned_absolute");
   const bool rotary = settings.is_on("use_rotary_position_embeddings", "model.transformer.positions");
   plan.set("model.positions", positions == "learned_absolute" && !rotary ? "learned" : "rotary");
-  plan.set("model.tied", settings.is_on("untie_embeddings_and_output_weights", "model.transformer.tied")
-                             ? "false"
-                             : "true");
+  constexpr std::string_view kShared = "share_embeddings_and_output_weights";
+  const bool shares_by_name = settings.has(kShared);
+  const bool untied = settings.is_on("untie_embeddings_and_output_weights", "model.transformer.tied") ||
+                      is_stated_off(settings, kShared, "model.transformer.tied");
+  settings.take(kShared, "model.transformer.tied");
+  plan.set("model.tied", untied ? "false" : "true");
   if (settings.is_on("qk_layernorm", "model.transformer.query_key_norm"))
     plan.set("model.query_key_norm", "true");
   const auto groups = settings.number("num_query_groups", "model.transformer.kv_heads");
-  if (settings.is_on("group_query_attention", "model.transformer.kv_heads")) {
+  // TransformerConfig and NeMo, which state share_embeddings_and_output_weights, have only the number.
+  if (settings.is_on("group_query_attention", "model.transformer.kv_heads") || shares_by_name) {
     if (groups) plan.set("model.kv_heads", *groups);
   } else if (groups) {
     settings.ignore("num_query_groups", "Megatron-LM reads it only with --group-query-attention");
@@ -344,6 +395,10 @@ void take_architecture(Importing& importing) {
 /// keys and values has another default in model.transformer, where it switches latent attention on.
 void take_latent_attention(Importing& importing) {
   Settings& settings = importing.settings;
+  // MindSpeed had other names in its first releases.
+  settings.rename("multi_head_latent_attention", "multi_latent_attention");
+  settings.rename("qk_nope_head_dim", "qk_head_dim");
+  settings.rename("qk_rope_head_dim", "qk_pos_emb_head_dim");
   if (importing.plan.find("model.hidden") == nullptr ||
       !settings.is_on("multi_latent_attention", "model.transformer.kv_lora_rank"))
     return;
@@ -474,9 +529,13 @@ void take_uneven_ends(Importing& importing, std::optional<std::int64_t> first,
 /// the loss counts as another.
 void take_even_cut(Importing& importing) {
   Plan& plan = importing.plan;
+  // Megatron-DeepSpeed has "type:transformer|embedding", which counts the embedding and the head as layers.
+  const auto method = importing.settings.word("pp_partition_method", "schedule.layer_split");
+  const bool by_type = method && method->find("embedding") != std::string::npos;
   const bool embedding =
-      importing.settings.is_on("account_for_embedding_in_pipeline_split", "schedule.layer_split");
-  const bool loss = importing.settings.is_on("account_for_loss_in_pipeline_split", "schedule.layer_split");
+      importing.settings.is_on("account_for_embedding_in_pipeline_split", "schedule.layer_split") || by_type;
+  const bool loss =
+      importing.settings.is_on("account_for_loss_in_pipeline_split", "schedule.layer_split") || by_type;
   const std::int64_t stages = plan.stages * plan.chunks;
   if (stages == 1) return;
   plan.layer_split = embedding && loss ? "ends-one-less" : "even";
@@ -501,11 +560,33 @@ void take_even_cut(Importing& importing) {
   if (embedding != loss) plan.layer_split = list_yaml(plan.layers);
 }
 
+/// Reads MindSpeed's list of the layers of each rank, such as "17,20,22,21".
+void take_layer_list(Importing& importing, const std::string& list) {
+  constexpr std::string_view kName = "num_layer_list";
+  Plan& plan = importing.plan;
+  const auto counts = list_of_pattern("[" + list + "]");
+  const auto layers = importing.layers();
+  if (!counts || static_cast<std::int64_t>(counts->size()) != plan.stages) {
+    importing.settings.refuse(kName, fmt::format("expected the layers of {} ranks", plan.stages));
+    return;
+  }
+  const std::int64_t all = std::accumulate(counts->begin(), counts->end(), std::int64_t{0});
+  if (layers && all != *layers) {
+    importing.settings.refuse(kName, fmt::format("expected {} layers together, got {}", *layers, all));
+    return;
+  }
+  importing.settings.take(kName, "schedule.layer_split");
+  plan.layers = *counts;
+  plan.layer_split = list_yaml(plan.layers);
+}
+
 void take_cut(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
   if (const std::string* layout = settings.find("pipeline_model_parallel_layout")) {
     take_layout(importing, *layout);
+  } else if (const std::string* list = settings.find("num_layer_list")) {
+    take_layer_list(importing, *list);
   } else {
     plan.chunks = plan.stages > 1 ? chunks_of(importing) : 1;
     const auto ends = [&](std::string_view name, std::string_view other) {
@@ -527,8 +608,17 @@ void take_cut(Importing& importing) {
 // --- parallelism ------------------------------------------------------------------------------------------
 
 void take_context(Importing& importing) {
-  const auto type = importing.settings.word("cp_comm_type", "parallel.context_exchange");
+  auto type = importing.settings.word("cp_comm_type", "parallel.context_exchange");
+  // MindSpeed's name.
+  const auto algorithm = importing.settings.word("context_parallel_algo", "parallel.context_exchange");
   if (importing.plan.context == 1) return;
+  if (algorithm && *algorithm != "megatron_cp_algo" && *algorithm != "ulysses_cp_algo") {
+    importing.settings.refuse(
+        "context_parallel_algo",
+        "only megatron_cp_algo (a ring) and ulysses_cp_algo (an all-to-all) have a price");
+    return;
+  }
+  if (algorithm) type = *algorithm == "ulysses_cp_algo" ? "a2a" : "p2p";
   const std::string word = type.value_or("p2p");
   if (word == "p2p" || word == "a2a") {
     importing.plan.set("parallel.context_exchange", word == "p2p" ? "ring" : "all-to-all");
@@ -612,6 +702,27 @@ void take_sharding(Importing& importing) {
   if (sharding > 1) plan.set("schedule.sharding", sharding);
 }
 
+/// Reads the flags of Megatron-DeepSpeed, whose optimizer is divided by ZeRO. The degrees and the model are
+/// among the arguments, and only ZeRO's stage may stand in DeepSpeed's JSON file.
+void take_zero_stage(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  if (plan.stages == 1) settings.ignore("no_pipeline_parallel", "there is one stage");
+  if (!settings.is_on("deepspeed", "schedule.sharding")) return;
+  const auto sharding = settings.number("zero_stage", "schedule.sharding", 0);
+  if (!sharding) {
+    settings.refuse("deepspeed",
+                    "the file of --deepspeed_config may state ZeRO's stage and is not read beside the "
+                    "arguments; add --zero-stage N to the command, where 0 means that no state is divided");
+    return;
+  }
+  if (*sharding > 1 && plan.stages > 1) {
+    settings.refuse("zero_stage", "DeepSpeed refuses it too: ZeRO-2 and ZeRO-3 do not go with a pipeline");
+  }
+  plan.set("parallel.distributed_optimizer", *sharding > 0 ? "true" : "false");
+  if (*sharding > 1) plan.set("schedule.sharding", *sharding);
+}
+
 void take_parallelism(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
@@ -619,13 +730,17 @@ void take_parallelism(Importing& importing) {
   take_expert_parallelism(importing);
   const bool sequence = settings.is_on("sequence_parallel", "parallel.sequence_parallel");
   plan.set("parallel.sequence_parallel", sequence || plan.tensor == 1 ? "true" : "false");
-  const bool overlaps = settings.is_on("tp_comm_overlap", "parallel.tensor_overlap");
+  // NeMo and MindSpeed have other names for it.
+  bool overlaps = false;
+  for (const std::string_view name : {"tp_comm_overlap", "ub_tp_comm_overlap", "use_ascend_coc"})
+    overlaps = settings.is_on(name, "parallel.tensor_overlap") || overlaps;
   plan.set("parallel.tensor_overlap", overlaps || plan.tensor == 1 ? "true" : "false");
   const bool reduces = settings.is_on("overlap_grad_reduce", "parallel.data_overlap");
   plan.set("parallel.data_overlap", reduces ? "true" : "false");
   const bool last = settings.is_on("use_tp_pp_dp_mapping", "parallel.order");
   plan.set("parallel.order", last ? "tp-cp-ep-pp-dp" : "tp-cp-ep-dp-pp");
   take_sharding(importing);
+  take_zero_stage(importing);
 }
 
 // --- training ---------------------------------------------------------------------------------------------
@@ -633,20 +748,27 @@ void take_parallelism(Importing& importing) {
 void take_recomputation(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
-  const auto granularity = settings.word("recompute_granularity", "training.recompute");
-  const auto method = settings.word("recompute_method", "training.recompute");
-  const auto count = settings.number("recompute_num_layers", "training.recompute");
-  const auto modules = settings.word("recompute_modules", "training.recompute");
   // Older releases have two other flags for full recomputation: --checkpoint-activations and
-  // --activations-checkpoint-method.
+  // --activations-checkpoint-method. NeMo kept the second name, and has activations_checkpoint_granularity.
   const bool old_full = settings.is_on("checkpoint_activations", "training.recompute") ||
                         settings.is_on("activations_checkpoint_method", "training.recompute");
+  settings.rename("activations_checkpoint_", "recompute_");
+  settings.rename("checkpoint_num_layers", "recompute_num_layers");
+  const auto granularity = settings.word("recompute_granularity", "training.recompute");
+  const auto method = settings.word("recompute_method", "training.recompute");
+  const auto count = settings.number("recompute_num_layers", "training.recompute", 0);
+  const auto modules = settings.word("recompute_modules", "training.recompute");
   const bool old_selective = settings.is_on("recompute_activations", "training.recompute");
   const std::string kind = granularity.value_or(old_full ? "full" : old_selective ? "selective" : "");
   if (kind == "full") {
-    plan.recomputes_fully = true;
     const std::int64_t layers = count.value_or(1);
-    if (method.value_or("uniform") == "block") {
+    const bool has_none = layers == 0 && method == "block";  // the layers of each stage that are recomputed
+    plan.recomputes_fully = !has_none;
+    if (has_none) {
+      plan.set("training.recompute", "none");
+    } else if (layers == 0) {
+      settings.refuse("recompute_num_layers", "expected a whole number from 1 on, got 0");
+    } else if (method.value_or("uniform") == "block") {
       plan.set("training.recompute", fmt::format("{{method: block, num_layers: {}}}", layers));
     } else {
       plan.set("training.recompute", layers == 1 ? "full" : fmt::format("{{uniform: {}}}", layers));
@@ -696,17 +818,37 @@ void take_precision(Importing& importing) {
   }
 }
 
+/// Ignores keys that have an effect only together with a switch that is off, and names the reason why an
+/// attention backend is not priced.
+void ignore_what_is_off(Settings& settings) {
+  const std::string* offloading = settings.find("cpu_offloading");
+  if (offloading == nullptr || is_off_value(*offloading)) {
+    constexpr auto kOff = std::to_array<SettledRow>(
+        {{"cpu_offloading_*", Fate::ignored, "Megatron-LM reads it only with --cpu-offloading"}});
+    settings.settle(kOff);
+  }
+  const std::string* backend = settings.find("attention_backend");
+  if (backend != nullptr && (*backend == "unfused" || *backend == "local")) {
+    settings.ignore("attention_backend",
+                    "the prices are those of fused attention, so time and memory may be predicted too small");
+  }
+}
+
 }  // namespace
 
 void import_megatron(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
   take_launcher(importing);
-  plan.tensor = settings.number("tensor_model_parallel_size", "parallel.tensor").value_or(1);
+  const auto tensor = settings.number("tensor_model_parallel_size", "parallel.tensor");
+  // The first releases have --model-parallel-size and --batch-size, which is the batch of one device.
+  plan.tensor = tensor ? *tensor : settings.number("model_parallel_size", "parallel.tensor").value_or(1);
   plan.stages = settings.number("pipeline_model_parallel_size", "schedule.stages").value_or(1);
   plan.context = settings.number("context_parallel_size", "parallel.context").value_or(1);
   settings.rename("num_moe_experts", "num_experts");  // the name of TransformerConfig
   plan.micro_batch_size = settings.number("micro_batch_size", "training.micro_batch_size");
+  if (!plan.micro_batch_size)
+    plan.micro_batch_size = settings.number("batch_size", "training.micro_batch_size");
   plan.global_batch_size = settings.number("global_batch_size", "training.global_batch_size");
   copy_rows(importing, kCopied);
   take_model(importing);
@@ -715,9 +857,11 @@ void import_megatron(Importing& importing) {
   take_messages(importing);
   take_recomputation(importing);
   take_precision(importing);
+  ignore_what_is_off(settings);
   plan.set("training.framework", "megatron-te");
   if (importing.has_model) {
-    settings.ignore("multi_latent_attention", "--model states the model");
+    for (const std::string_view name : {"multi_latent_attention", "multi_head_latent_attention"})
+      settings.ignore(name, "--model states the model");
     for (const std::string_view name : {"q_lora_rank", "kv_lora_rank", "qk_head_dim", "qk_pos_emb_head_dim",
                                         "v_head_dim", "hybrid_override_pattern", "spec"})
       settings.ignore(name, "--model states the model");

@@ -34,11 +34,15 @@ void copy_rows(Importing& importing, std::span<const CopiedRow> rows) {
       importing.settings.ignore(row.name, "--model states the model");
       continue;
     }
+    if (row.target == "model.layers" && importing.stated_layers) {
+      importing.settings.ignore(row.name, "the user states the number of layers");
+      continue;
+    }
     const std::string target =
         is_size ? fmt::format("model.transformer.{}", row.target.substr(6)) : std::string(row.target);
     switch (row.kind) {
       case CopiedRow::Kind::number:
-        if (const auto value = importing.settings.number(row.name, target)) {
+        if (const auto value = importing.settings.number(row.name, target, row.least)) {
           importing.plan.set(std::string(row.target), *value);
         }
         break;
@@ -87,36 +91,69 @@ std::string list_yaml(const std::vector<std::int64_t>& numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
+void refuse_32_bits(Settings& settings, std::string_view name) {
+  const std::string* value = settings.find(name);
+  if (value == nullptr) return;
+  const std::string plain = plain_name(*value);
+  if (plain == "float32" || plain == "fp32" || plain == "float" || plain == "torch.float32") {
+    settings.refuse(name, "matrix products in 32 bits have no price here; --ignore takes them as bf16");
+  } else {
+    settings.take(name, "training.precision");
+  }
+}
+
+namespace {
+
+/// Returns the first key of `names` whose value is a number from 1 on, and marks it as taken.
+std::optional<std::int64_t> first_number(Settings& settings, std::span<const std::string_view> names,
+                                         std::string_view target) {
+  for (const std::string_view name : names) {
+    const std::string* value = settings.find(name);
+    // "gpu:8" and "h100:8" state a kind of device before the number.
+    const auto number =
+        value == nullptr
+            ? std::nullopt
+            : number_of_text<std::int64_t>(std::string_view(*value).substr(value->rfind(':') + 1));
+    if (!number || *number < 1) continue;
+    settings.take(name, target);
+    return number;
+  }
+  return std::nullopt;
+}
+
+/// Returns the devices of a node that follow from the tasks of a batch system. One task on a node says
+/// nothing about its devices, because it may start the processes of all of them.
+std::optional<std::int64_t> devices_of_tasks(Settings& settings) {
+  constexpr auto kOfTask = std::to_array<std::string_view>({"#SBATCH --gpus-per-task", "gpus_per_task"});
+  constexpr auto kTasks = std::to_array<std::string_view>({"#SBATCH --ntasks-per-node", "ntasks_per_node"});
+  const auto of_task = first_number(settings, kOfTask, "cluster.devices_per_node");
+  const auto tasks = first_number(settings, kTasks, "cluster.devices_per_node");
+  if (of_task) return *of_task * tasks.value_or(1);
+  if (tasks && *tasks > 1) return tasks;
+  for (const std::string_view name : kTasks)
+    settings.ignore(name, "one task starts the processes of all devices of its node");
+  return std::nullopt;
+}
+
+}  // namespace
+
 void take_launcher(Importing& importing) {
   Settings& settings = importing.settings;
-  const auto first_of = [&](std::span<const std::string_view> names,
-                            std::string_view target) -> std::optional<std::int64_t> {
-    for (const std::string_view name : names) {
-      const std::string* value = settings.find(name);
-      // "gpu:8" and "h100:8" state a kind of device before the number.
-      const auto number =
-          value == nullptr
-              ? std::nullopt
-              : number_of_text<std::int64_t>(std::string_view(*value).substr(value->rfind(':') + 1));
-      if (!number || *number < 1) continue;
-      settings.take(name, target);
-      return number;
-    }
-    return std::nullopt;
-  };
-  constexpr auto kOfNode =
-      std::to_array<std::string_view>({"nproc_per_node", "num_gpus", "#SBATCH --gpus-per-node",
-                                       "#SBATCH --gres", "#SBATCH --ntasks-per-node"});
+  constexpr auto kOfNode = std::to_array<std::string_view>(
+      {"nproc_per_node", "num_gpus", "#SBATCH --gpus-per-node", "gpus_per_node", "#SBATCH --gres"});
   constexpr auto kNodes =
       std::to_array<std::string_view>({"nnodes", "num_nodes", "#SBATCH --nodes", "#SBATCH -N"});
-  constexpr auto kAll = std::to_array<std::string_view>({"world_size", "num_gpus_total"});
-  const auto of_node = first_of(kOfNode, "cluster.devices_per_node");
-  const auto nodes = first_of(kNodes, "cluster.nodes");
-  const auto all = first_of(kAll, "cluster.nodes");
+  constexpr auto kAll =
+      std::to_array<std::string_view>({"world_size", "num_gpus_total", "#SBATCH --gpus", "#SBATCH -G"});
+  auto of_node = first_number(settings, kOfNode, "cluster.devices_per_node");
+  if (!of_node) of_node = devices_of_tasks(settings);
+  const auto nodes = first_number(settings, kNodes, "cluster.nodes");
+  const auto all = first_number(settings, kAll, "cluster.nodes");
   constexpr auto kBatchSystem =
       std::to_array<SettledRow>({{"#SBATCH*", Fate::ignored, "concerns the batch system"}});
   settings.settle(kBatchSystem);
   if (importing.plan.devices) return;
+  if (all && nodes && !of_node && *all % *nodes == 0) of_node = *all / *nodes;
   if (of_node) importing.plan.devices_per_node = of_node;
   if (all) {
     importing.plan.devices = all;
@@ -152,8 +189,11 @@ constexpr auto kDeepSpeedSettled = std::to_array<SettledRow>({
     {"zero_optimization.offload_optimizer.device zero_optimization.offload_param.device "
      "zero_optimization.cpu_offload zero_optimization.cpu_offload_params",
      Fate::refused, "moves memory to the host, which has no price here"},
+    {"zero_optimization.zero_quantized_gradients zero_optimization.zero_quantized_weights "
+     "zero_optimization.zero_quantized_nontrainable_weights",
+     Fate::refused, "sends compressed values, which have no price here"},
     {"zero_optimization.*", Fate::ignored, "does not change how often data is exchanged"},
-    {"optimizer.* scheduler.* gradient_clipping fp16.* bf16.* bfloat16.* amp.* prescale_gradients "
+    {"optimizer.* scheduler.* gradient_clipping fp16.* bf16.* bfloat16.* fp8.* amp.* prescale_gradients "
      "gradient_predivide_factor zero_allow_untested_optimizer zero_force_ds_cpu_optimizer seed",
      Fate::ignored, "concerns what is learned, not how long it takes"},
     {"steps_per_print wall_clock_breakdown dump_state tensorboard.* wandb.* csv_monitor.* comet.* "
@@ -170,7 +210,8 @@ constexpr auto kDeepSpeedSettled = std::to_array<SettledRow>({
      "does not change the schedule"},
     {"sparse_attention.* compression_training.* progressive_layer_drop.* curriculum_learning.*",
      Fate::refused, "changes the computation of a layer, which has no price here"},
-    {"communication_data_type", Fate::ignored, "gradients are exchanged in 4 bytes"},
+    {"communication_data_type data_types.grad_accum_dtype", Fate::ignored,
+     "gradients are exchanged in 4 bytes"},
     {"sparse_gradients disable_allgather train_iters", Fate::ignored, "has no price here"},
 });
 
@@ -210,6 +251,7 @@ constexpr auto kNanotronCopied = std::to_array<CopiedRow>({
     {"model.model_config.num_experts_per_tok", "model.experts_per_token"},
     {"model.model_config.num_experts_per_token", "model.experts_per_token"},
     {"model.model_config.moe_config.top_k", "model.experts_per_token"},
+    {"model.model_config.moe_intermediate_size", "model.expert_feed_forward"},
     {"model.model_config.moe_config.moe_intermediate_size", "model.expert_feed_forward"},
     {"tokens.sequence_length", "model.sequence"},
     {"model.model_config.sliding_window_size", "model.window"},
@@ -237,8 +279,9 @@ constexpr auto kNanotronSettled = std::to_array<SettledRow>({
 /// Returns the number of layers of each stage, as nanotron's build_model() computes it. Stage s of K gets
 /// layers until all layers so far have more than (s + 1) / K of all weights. Only the matrices of layers and
 /// the vocabulary matrix of the output head count. The embedding does not count.
-std::vector<std::int64_t> nanotron_layers(const Plan& plan) {
-  const auto layers = plan.number("model.layers");
+std::vector<std::int64_t> nanotron_layers(const Importing& importing) {
+  const Plan& plan = importing.plan;
+  const auto layers = importing.layers();
   const auto hidden = plan.number("model.hidden");
   if (!layers || !hidden || plan.stages == 1) return {};
   const std::int64_t feed_forward = plan.number("model.feed_forward").value_or(4 * *hidden);
@@ -256,6 +299,34 @@ std::vector<std::int64_t> nanotron_layers(const Plan& plan) {
   return counts;
 }
 
+/// Reads the shared expert of a layer, and refuses experts in a part of the layers only.
+void take_nanotron_experts(Importing& importing) {
+  constexpr std::string_view kShared = "model.model_config.moe_config.enable_shared_expert";
+  constexpr std::string_view kWidth = "model.model_config.moe_config.shared_expert_intermediate_size";
+  constexpr std::string_view kLayers = "model.model_config.moe_config.layers";
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  if (importing.has_model || plan.find("model.experts") == nullptr) return;
+  if (const std::string* layers = settings.find(kLayers); layers != nullptr && *layers != "-1")
+    settings.refuse(kLayers, "only a part of the layers has experts; give --model config.json");
+  if (!settings.is_on(kShared, "model.transformer.shared_experts")) {
+    settings.ignore(kWidth, "enable_shared_expert is off");
+    return;
+  }
+  const auto expert = plan.number("model.expert_feed_forward");
+  const std::int64_t of_expert = expert.value_or(plan.number("model.feed_forward").value_or(1));
+  const auto width = settings.number(kWidth, "model.transformer.shared_experts");
+  if (!width && expert) {
+    settings.refuse(kShared,
+                    "the width of the shared expert is not stated: write "
+                    "shared_expert_intermediate_size");
+  } else if (const std::int64_t of_shared = width.value_or(of_expert); of_shared % of_expert == 0) {
+    plan.set("model.shared_experts", of_shared / of_expert);
+  } else {
+    settings.refuse(kWidth, fmt::format("expected a multiple of the width of an expert, {}", of_expert));
+  }
+}
+
 // --- SimuMax ----------------------------------------------------------------------------------------------
 
 constexpr auto kSimumaxCopied = std::to_array<CopiedRow>({
@@ -268,7 +339,7 @@ constexpr auto kSimumaxCopied = std::to_array<CopiedRow>({
     {"vocab_size", "model.vocabulary"},
     {"topk", "model.experts_per_token"},
     {"moe_ffn_hidden_size", "model.expert_feed_forward"},
-    {"dense_layers", "model.dense_layers"},
+    {"dense_layers", "model.dense_layers", RowKind::number, 0},
     {"seq_len", "model.sequence"},
 });
 
@@ -353,6 +424,36 @@ void take_deepspeed_pipeline(Importing& importing) {
   }
 }
 
+/// Reads the type in which gradients are exchanged. Without communication_data_type, it is the type in which
+/// they are summed up.
+void take_deepspeed_gradients(Importing& importing) {
+  Settings& settings = importing.settings;
+  for (const std::string_view name : {"communication_data_type", "data_types.grad_accum_dtype"}) {
+    const std::string* type = settings.find(name);
+    if (type == nullptr) continue;
+    const std::string plain = plain_name(*type);
+    const bool is_short = plain == "fp16" || plain == "bf16" || plain == "bfp16";
+    if (!is_short && plain != "fp32") continue;
+    settings.take(name, "training.gradient_bytes");
+    importing.plan.set("training.gradient_bytes", is_short ? "2" : "4");
+    return;
+  }
+}
+
+/// Refuses shards that stay inside groups of devices. The sizes 1 and -1 switch such groups off.
+void refuse_deepspeed_groups(Settings& settings) {
+  for (const std::string_view name :
+       {"zero_optimization.zero_hpz_partition_size", "zero_optimization.mics_shard_size"}) {
+    const std::string* size = settings.find(name);
+    if (size == nullptr) continue;
+    if (number_of_text<std::int64_t>(*size).value_or(2) > 1) {
+      settings.refuse(name, "divides weights among a part of the devices, which has no price here");
+    } else {
+      settings.ignore(name, "switched off");
+    }
+  }
+}
+
 /// Reads the optimizer, whose state takes memory. Without a momentum, SGD has no state.
 void take_deepspeed_optimizer(Importing& importing) {
   Settings& settings = importing.settings;
@@ -391,17 +492,20 @@ void import_deepspeed(Importing& importing) {
   take_deepspeed_batch(importing);
   take_deepspeed_optimizer(importing);
   take_deepspeed_sharding(importing);
+  refuse_deepspeed_groups(settings);
   take_deepspeed_pipeline(importing);
   const bool bf16 = settings.is_on("bf16.enabled", "training.precision") ||
                     settings.is_on("bfloat16.enabled", "training.precision");
   const bool fp16 =
-      settings.is_on("fp16.enabled", "training.precision: bf16, whose sizes and rates are the same");
-  if (bf16 || fp16) plan.set("training.precision", "bf16");
-  const std::string* exchanged = settings.find("communication_data_type");
-  if (exchanged != nullptr && (plain_name(*exchanged) == "fp16" || plain_name(*exchanged) == "bfp16")) {
-    settings.take("communication_data_type", "training.gradient_bytes");
-    plan.set("training.gradient_bytes", "2");
+      settings.is_on("fp16.enabled", "training.precision: bf16, whose sizes and rates are the same") ||
+      settings.is_on("amp.enabled", "training.precision: bf16, whose sizes and rates are the same");
+  const bool fp8 = settings.is_on("fp8.enabled", "training.precision");
+  plan.set("training.precision", fp8 ? "fp8" : "bf16");
+  if (!bf16 && !fp16 && !fp8) {
+    plan.notes.emplace_back(
+        "no precision is stated: bf16 is priced, although DeepSpeed's own default is 32 bits");
   }
+  take_deepspeed_gradients(importing);
   plan.schedule = "1f1b";
   settings.settle(kDeepSpeedSettled);
 }
@@ -418,6 +522,7 @@ void import_nanotron(Importing& importing) {
       settings.number("tokens.batch_accumulation_per_replica", "schedule.microbatches").value_or(1);
   plan.set("parallel.tensor_overlap", plan.tensor == 1 ? "true" : "false");
   copy_rows(importing, kNanotronCopied);
+  take_nanotron_experts(importing);
   if (plan.find("model.hidden") != nullptr) {
     plan.set("model.gated", "true");
     plan.set("model.tied", settings.is_on("model.model_config.tie_word_embeddings", "model.transformer.tied")
@@ -447,7 +552,8 @@ void import_nanotron(Importing& importing) {
     plan.set("training.recompute", "full");
   }
   plan.set("training.precision", "bf16");
-  plan.layers = nanotron_layers(plan);
+  refuse_32_bits(settings, "model.dtype");
+  plan.layers = nanotron_layers(importing);
   if (!plan.layers.empty()) plan.layer_split = list_yaml(plan.layers);
   settings.settle(kNanotronSettled);
 }

@@ -96,6 +96,13 @@ Check complete_copies(Plan& plan) {
         "are stated",
         needed, plan.tensor, plan.context, plan.stages, *plan.copies, *plan.devices));
   }
+  const std::int64_t expert = plan.number("parallel.expert").value_or(1);
+  if (expert > 1 && *plan.copies * plan.tensor * plan.context % expert != 0) {
+    return tl::unexpected(fmt::format(
+        "expected devices of a stage that are a multiple of the expert-parallel degree {}, got {} "
+        "(tensor {} x context {} x copies {}); change one of these degrees",
+        expert, *plan.copies * plan.tensor * plan.context, plan.tensor, plan.context, *plan.copies));
+  }
   plan.devices = needed;
   return {};
 }
@@ -299,10 +306,12 @@ tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const Pla
   }
   const std::string sizes = fmt::format("the model's {} {} not stated", fmt::join(missing, ", "),
                                         missing.size() == 1 ? "is" : "are");
-  const std::string cure =
-      missing.empty() ? ""
-                      : fmt::format("give {}--set model.transformer.{}=N",
-                                    choices.model.empty() ? "--model config.json, or " : "", missing.front());
+  // A config.json states all sizes but the sequence length.
+  const bool is_in_config = missing.size() > 1 || (missing.size() == 1 && missing.front() != "sequence");
+  const std::string cure = missing.empty()
+                               ? ""
+                               : fmt::format("give {}--set model.transformer.{}=N",
+                                             is_in_config ? "--model config.json, or " : "", missing.front());
   if (type != nullptr) return tl::unexpected(fmt::format("{}, so nothing can be priced; {}", sizes, cure));
   const std::string yaml = unpriced_text(plan);
   // What limits the prediction most comes first: the note of unpriced_text() on the times, and how to get

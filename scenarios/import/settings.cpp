@@ -225,15 +225,23 @@ bool Settings::is_on(std::string_view name, std::string_view target) {
 
 namespace {
 
-/// Returns true if the key is one of the names in the row. A name that ends in * stands for all keys with
-/// this beginning. For such a name the underscores count, because "te_*" does not mean "tensor".
-bool names_key(const SettledRow& row, std::string_view key, std::string_view plain) {
+/// Returns true if a name of the row is the whole key.
+bool names_key(const SettledRow& row, std::string_view plain) {
   for (std::string_view rest = row.names; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-    if (name.ends_with('*') ? key.starts_with(underscored(name.substr(0, name.size() - 1)))
-                            : plain == plain_name(name))
-      return true;
+    if (!name.ends_with('*') && plain == plain_name(name)) return true;
+  }
+  return false;
+}
+
+/// Returns true if the key begins with a name of the row that ends in *. The underscores count, because
+/// "te_*" does not mean "tensor".
+bool names_beginning(const SettledRow& row, std::string_view key) {
+  for (std::string_view rest = row.names; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    if (name.ends_with('*') && key.starts_with(underscored(name.substr(0, name.size() - 1)))) return true;
   }
   return false;
 }
@@ -243,8 +251,12 @@ bool names_key(const SettledRow& row, std::string_view key, std::string_view pla
 void Settings::settle(std::span<const SettledRow> rows) {
   for (Entry& entry : entries_) {
     if (entry.is_settled) continue;
-    const auto row = std::ranges::find_if(
-        rows, [&](const SettledRow& each) { return names_key(each, entry.name, entry.plain); });
+    auto row =
+        std::ranges::find_if(rows, [&](const SettledRow& each) { return names_key(each, entry.plain); });
+    if (row == rows.end()) {
+      row = std::ranges::find_if(rows,
+                                 [&](const SettledRow& each) { return names_beginning(each, entry.name); });
+    }
     if (row == rows.end()) continue;
     const bool is_off = row->fate == Fate::refused && is_off_value(entry.key.value);
     entry.key.fate = is_off ? Fate::ignored : row->fate;
@@ -255,25 +267,40 @@ void Settings::settle(std::span<const SettledRow> rows) {
 
 namespace {
 
+/// Returns the part of a key after its last point.
+std::string_view last_part(std::string_view key) { return key.substr(key.rfind('.') + 1); }  // npos + 1 is 0
+
+/// Returns true if the user means this key by `name`, with or without the parts in front of it.
+bool is_key_of_name(std::string_view key, std::string_view name) {
+  return plain_name(name) == plain_name(key) || plain_name(name) == plain_name(last_part(key));
+}
+
 /// Returns true if the key is a flag of penstock: --device, --devices or --nodes. Users sometimes write such
 /// a flag after "--" by mistake.
 bool is_own_flag(std::string_view key) { return key == "--device" || key == "--devices" || key == "--nodes"; }
 
 }  // namespace
 
+bool Settings::states(std::string_view name) const {
+  return std::ranges::any_of(entries_,
+                             [&](const Entry& entry) { return is_key_of_name(entry.key.key, name); });
+}
+
 std::vector<ImportedKey> Settings::report(std::span<const std::string> left_out) const {
   std::vector<ImportedKey> keys;
   const std::vector<std::string_view> known(known_.begin(), known_.end());
   for (const Entry& entry : entries_) {
     ImportedKey key = entry.key;
-    if (!entry.is_settled) {
+    const auto has_its_name = [&](std::string_view name) { return plain_name(name) == entry.plain; };
+    if (!entry.is_settled && std::ranges::any_of(known, has_its_name)) {
+      // An importer looked for the key, but could not use its value.
+      key.text =
+          whole_of(key.value).value_or(0) > 0 ? "not used beside the other keys" : number_fault(key.value, 1);
+    } else if (!entry.is_settled) {
       key.text = is_own_flag(key.key) ? "unknown; a flag of penstock goes in front of --"
                                       : "unknown" + did_you_mean(entry.name, known);
     }
-    const std::string last = key.key.substr(key.key.rfind('.') + 1);  // npos + 1 is 0
-    const auto is_named = [&](const std::string& name) {
-      return plain_name(name) == plain_name(key.key) || plain_name(name) == plain_name(last);
-    };
+    const auto is_named = [&](const std::string& name) { return is_key_of_name(key.key, name); };
     if (key.fate == Fate::refused && std::ranges::any_of(left_out, is_named)) {
       key.fate = Fate::ignored;
       key.text = "left out by --ignore: " + key.text;

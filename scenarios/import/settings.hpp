@@ -78,6 +78,8 @@ class Settings {
   /// Returns the value of a key, or null if it is absent. Does not count as a decision about the key.
   const std::string* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
+  /// Returns true if the file states a key with this name or with this last part, also without a value.
+  bool states(std::string_view name) const;
 
   /// Returns the value of a key, or nothing if it is absent. Marks the key as taken for the scenario's key
   /// `target`.
@@ -96,7 +98,8 @@ class Settings {
   void ignore(std::string_view name, std::string_view reason);
   void refuse(std::string_view name, std::string_view reason);
   /// Applies the rows of a table to all keys that have no decision yet. A key whose value means "off" is
-  /// ignored, even if its row refuses it. A name that ends in * matches every key with this beginning.
+  /// ignored, even if its row refuses it. A name that ends in * matches every key with this beginning. A row
+  /// that has the whole name comes before rows with such a beginning.
   void settle(std::span<const SettledRow> rows);
 
   /// Returns all keys in the order of the file. Keys without a decision are reported as ignored because
@@ -140,7 +143,8 @@ struct ShellCommand {
 };
 
 /// Reads a shell script and returns its longest command. Evaluates assignments, arrays, quotes, continued
-/// lines, $NAME, ${NAME:-default}, ${NAME[@]}, $((1 + 2)), and conditions that compare texts or numbers. A
+/// lines, $NAME, ${NAME:-default}, ${NAME[@]}, $((N > 1 ? 1 : 0)), and conditions that compare texts or
+/// numbers. Without a command, returns the variable that has the most flags. A
 /// variable without a known value stays in the words as ${NAME}. This happens if the script does not set
 /// it, sets it to the output of a command, or sets it under a condition that cannot be decided. A text that
 /// starts with a flag is read as a command, too. Values of variables that insert more than 16 MiB are an

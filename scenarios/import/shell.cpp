@@ -13,9 +13,11 @@
 #include "scenarios/import/settings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -144,69 +146,114 @@ class StatementReader {
   std::vector<Statement> statements_;
 };
 
-/// An evaluator of $((...)) with whole numbers, + - * / % and parentheses. Requires that variable names are
-/// already replaced by their values.
+/// An evaluator of $((...)) with whole numbers, the operators of kOperators, ?: and parentheses. Requires
+/// that variable names are already replaced by their values.
 class Arithmetic {
  public:
   explicit Arithmetic(std::string_view text) : text_(text) {}
 
   std::optional<std::int64_t> value() {
-    const auto result = sum();
+    const auto result = choice();
     skip();
     return at_ == text_.size() ? result : std::nullopt;
   }
 
  private:
+  using Number = std::optional<std::int64_t>;
+  static constexpr int kDeepest = 100;
+  /// The largest number in a script, so that the product of two such numbers fits in 64 bits.
+  static constexpr std::int64_t kMost = 1'000'000'000;
+
+  struct Operator {
+    std::string_view sign;
+    std::size_t strength = 0;
+    std::int64_t (*compute)(std::int64_t, std::int64_t) = nullptr;
+  };
+  using I = std::int64_t;
+  // A longer sign comes before a sign that is its beginning.
+  static constexpr auto kOperators = std::to_array<Operator>({
+      {"||", 0, [](I left, I right) -> I { return left != 0 || right != 0 ? 1 : 0; }},
+      {"&&", 1, [](I left, I right) -> I { return left != 0 && right != 0 ? 1 : 0; }},
+      {"==", 2, [](I left, I right) -> I { return left == right ? 1 : 0; }},
+      {"!=", 2, [](I left, I right) -> I { return left != right ? 1 : 0; }},
+      {"<=", 3, [](I left, I right) -> I { return left <= right ? 1 : 0; }},
+      {">=", 3, [](I left, I right) -> I { return left >= right ? 1 : 0; }},
+      {"<", 3, [](I left, I right) -> I { return left < right ? 1 : 0; }},
+      {">", 3, [](I left, I right) -> I { return left > right ? 1 : 0; }},
+      {"+", 4, [](I left, I right) -> I { return left + right; }},
+      {"-", 4, [](I left, I right) -> I { return left - right; }},
+      {"*", 5, [](I left, I right) -> I { return left * right; }},
+      {"/", 5, [](I left, I right) -> I { return left / right; }},
+      {"%", 5, [](I left, I right) -> I { return left % right; }},
+  });
+  static constexpr std::size_t kStrengths = 6;
+
   void skip() {
     while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
   }
-  bool takes(char c) {
+  bool takes(std::string_view sign) {
     skip();
-    if (at_ == text_.size() || text_[at_] != c) return false;
-    ++at_;
+    if (sign.empty() || !text_.substr(at_).starts_with(sign)) return false;
+    at_ += sign.size();
     return true;
   }
-  std::optional<std::int64_t> sum() {
-    auto total = product();
-    while (total) {
-      const bool adds = takes('+');
-      if (!adds && !takes('-')) break;
-      const auto term = product();
-      if (!term) return std::nullopt;
-      total = adds ? *total + *term : *total - *term;
-    }
-    return total;
+  Number choice() {
+    const auto condition = level(0);
+    if (!condition || !takes("?")) return condition;
+    if (++depth_ > kDeepest) return std::nullopt;
+    const auto yes = choice();
+    if (!yes || !takes(":")) return std::nullopt;
+    const auto no = choice();
+    if (!no) return std::nullopt;
+    return *condition != 0 ? yes : no;
   }
-  std::optional<std::int64_t> product() {
-    auto total = factor();
-    while (total) {
-      const char sign = takes('*') ? '*' : takes('/') ? '/' : takes('%') ? '%' : '\0';
-      if (sign == '\0') break;
-      const auto term = factor();
-      if (!term || (sign != '*' && *term == 0)) return std::nullopt;
-      total = sign == '*' ? *total * *term : sign == '/' ? *total / *term : *total % *term;
+  /// Returns the value of an expression whose operators have at least this strength.
+  Number level(std::size_t strength) {
+    if (strength == kStrengths) return factor();
+    auto left = level(strength + 1);
+    while (left) {
+      const auto found = std::ranges::find_if(
+          kOperators, [&](const Operator& each) { return each.strength == strength && takes(each.sign); });
+      if (found == kOperators.end()) break;
+      const auto right = level(strength + 1);
+      left = right ? result(*left, *found, *right) : std::nullopt;
     }
-    return total;
+    return left;
   }
-  std::optional<std::int64_t> factor() {
-    if (takes('(')) {
-      const auto inner = sum();
-      return takes(')') ? inner : std::nullopt;
+  static Number result(std::int64_t left, const Operator& sign, std::int64_t right) {
+    const bool divides = sign.sign == "/" || sign.sign == "%";
+    const std::int64_t most = sign.sign == "*" ? kMost : kMost * kMost;
+    if ((divides && right == 0) || std::abs(left) > most || std::abs(right) > most) return std::nullopt;
+    return sign.compute(left, right);
+  }
+  Number factor() {
+    if (++depth_ > kDeepest) return std::nullopt;
+    const auto result = plain_factor();
+    --depth_;
+    return result;
+  }
+  Number plain_factor() {
+    if (takes("(")) {
+      const auto inner = choice();
+      return takes(")") ? inner : std::nullopt;
     }
-    if (takes('-')) {
+    if (takes("-")) {
       const auto inner = factor();
       return inner ? std::optional(-*inner) : std::nullopt;
+    }
+    if (takes("!")) {
+      const auto inner = factor();
+      return inner ? std::optional<std::int64_t>(*inner == 0 ? 1 : 0) : std::nullopt;
     }
     skip();
     const auto number = leading_number<std::int64_t>(text_.substr(at_));
     at_ += number.spelling.size();
-    // The largest number in an expression, so that products of two such numbers fit in 64 bits.
-    constexpr std::int64_t kMost = 1'000'000'000;
     return number.value && *number.value <= kMost ? number.value : std::nullopt;
   }
 
   std::string_view text_;
   std::size_t at_ = 0;
+  int depth_ = 0;  ///< the open factors and all ?, so that a script cannot exhaust the stack
 };
 
 /// The state of an evaluated script: its variables, and the commands that it would run.
@@ -220,6 +267,7 @@ class ShellRun {
       line_ = statement.line;
       run(statement.text);
     }
+    if (best_.empty()) take_largest_variable();
     result_.words = best_;
     return std::move(result_);
   }
@@ -325,7 +373,8 @@ class ShellRun {
       if (!text.empty()) run(std::move(text));
       return;
     }
-    if (text.empty() || text == "}" || running() == Truth::no) return;
+    if (text.empty() || text == "}") return;
+    if (running() == Truth::no) return skip_options(text);
     run_list(text);
   }
 
@@ -472,6 +521,36 @@ class ShellRun {
 
   // --- commands ---
 
+  static std::ptrdiff_t count_flags(const Words& words) {
+    return std::ranges::count_if(words, [](const std::string& word) { return word.starts_with("--"); });
+  }
+
+  /// Takes the variable that has the most flags, for a script without a command: another script reads it.
+  void take_largest_variable() {
+    std::string largest;
+    for (const auto& [name, values] : variables_) {
+      Words words;
+      for (const std::string& value : values) add_word(words, value);
+      if (count_flags(words) <= count_flags(best_)) continue;
+      best_ = std::move(words);
+      largest = name;
+    }
+    if (!largest.empty())
+      result_.notes.push_back(fmt::format("the script has no command with flags: {} is read", largest));
+  }
+
+  /// Records the variables that a statement would set to flags, if its branch ran. If no other statement sets
+  /// them, they have no flags.
+  void skip_options(const std::string& text) {
+    for (const std::string& word : raw_words(text)) {
+      const std::size_t equals = word.find('=');
+      if (equals == std::string::npos || word.find("--", equals) == std::string::npos) continue;
+      const std::string name =
+          word.substr(0, word[equals == 0 ? 0 : equals - 1] == '+' ? equals - 1 : equals);
+      if (!name.empty() && std::ranges::all_of(name, is_name_letter)) skipped_options_.insert(name);
+    }
+  }
+
   void run_simple(const std::string& text) {
     Words raw = raw_words(text);
     for (const std::string_view keyword : {"export", "local", "declare", "readonly", "typeset"}) {
@@ -490,10 +569,7 @@ class ShellRun {
     for (std::size_t i = begin; i < raw.size(); ++i) {
       for (std::string& word : expanded(raw[i])) add_word(words, std::move(word));
     }
-    const auto flags = [](const Words& all) {
-      return std::ranges::count_if(all, [](const std::string& word) { return word.starts_with("--"); });
-    };
-    if (flags(words) > flags(best_)) best_ = std::move(words);
+    if (count_flags(words) > count_flags(best_)) best_ = std::move(words);
   }
 
   /// Appends a word to the arguments. If a quoted word contains several flags ("--lr 1 --bf16"), it is
@@ -684,6 +760,7 @@ class ShellRun {
     if (tests_ && !unknown_.contains(name)) return {""};
     // The script is read as if it was called without arguments, so $@ and $* contain no words.
     if (name == "@" || name == "*") return {};
+    if (skipped_options_.contains(name) && !unknown_.contains(name)) return {};
     return {unknown_text(name)};
   }
 
@@ -767,6 +844,7 @@ class ShellRun {
   std::vector<Statement> statements_;
   std::map<std::string, Words> variables_;
   std::set<std::string> unknown_;
+  std::set<std::string> skipped_options_;  ///< variables that only a branch which does not run sets to flags
   std::vector<Branch> branches_;
   Words best_;
   ShellCommand result_;

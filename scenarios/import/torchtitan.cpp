@@ -52,7 +52,7 @@ constexpr auto kTorchSchedules =
                                   {"PipelineScheduleMulti", ""}});
 
 constexpr auto kTorchSettled = std::to_array<SettledRow>({
-    {"training.dtype optimizer.early_step_in_backward", Fate::ignored,
+    {"training.dtype optimizer.early_step_in_backward optimizer.state_dtype", Fate::ignored,
      "the weights and the optimizer's state have values of 4 bytes here, and the step comes at the end, so "
      "memory may "
      "be predicted too large"},
@@ -240,8 +240,9 @@ void take_torch_pipeline(Importing& importing) {
 /// Computes the microbatch size and the number of microbatches. The local batch is the number of samples that
 /// one copy runs between two gradient exchanges. A pipeline divides the local batch into microbatches.
 /// Without a pipeline, the local batch is one microbatch, and a step may add up the gradients of several
-/// microbatches.
-void take_torch_batch(Importing& importing) {
+/// microbatches. Releases of 2024 have as many microbatches as stages, unless the settings state their
+/// number.
+void take_torch_batch(Importing& importing, bool is_of_2024) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
   auto local = settings.number("training.local_batch_size", "training.micro_batch_size");
@@ -258,9 +259,22 @@ void take_torch_batch(Importing& importing) {
       settings.number("parallelism.pipeline_parallel_microbatch_size", "training.micro_batch_size");
   // torchtitan's default for the local batch is 8.
   const std::int64_t batch = local.value_or(8);
+  auto count = settings.number("parallelism.pipeline_parallel_microbatches", "schedule.microbatches");
+  if (is_of_2024 && !count && !stated) count = plan.stages;
   if (plan.stages == 1) {
     plan.micro_batch_size = batch;
     if (!plan.global_batch_size) plan.microbatches = 1;
+    return;
+  }
+  if (count && batch % *count == 0) {
+    plan.micro_batch_size = batch / *count;
+    plan.microbatches = count;
+    return;
+  }
+  if (count) {
+    settings.refuse(
+        settings.has("training.local_batch_size") ? "training.local_batch_size" : "training.batch_size",
+        fmt::format("expected a multiple of the {} microbatches", *count));
     return;
   }
   plan.micro_batch_size = stated.value_or(1);
@@ -278,11 +292,15 @@ void take_torch_sharding(Importing& importing) {
   const std::int64_t replicas =
       settings.number("parallelism.data_parallel_replicate_degree", "parallel.data").value_or(1);
   std::int64_t shards = -1;
-  if (const std::string* value = settings.find("parallelism.data_parallel_shard_degree")) {
+  // Releases of 2024 name this key data_parallel_degree.
+  for (const std::string_view name :
+       {"parallelism.data_parallel_degree", "parallelism.data_parallel_shard_degree"}) {
+    const std::string* value = settings.find(name);
+    if (value == nullptr) continue;
     if (*value == "-1") {
-      settings.take("parallelism.data_parallel_shard_degree", "parallel.data: all devices that are left");
+      settings.take(name, "parallel.data: all devices that are left");
     } else {
-      shards = settings.number("parallelism.data_parallel_shard_degree", "parallel.data").value_or(1);
+      shards = settings.number(name, "parallel.data").value_or(1);
     }
   }
   if (shards > 0) plan.copies = replicas * shards;
@@ -367,8 +385,30 @@ void take_torch_parallelism(Importing& importing) {
   if (const auto expert = settings.number("parallelism.expert_parallel_degree", "parallel.expert");
       expert && (*expert > 1 || importing.has_model))
     plan.set("parallel.expert", *expert);
+}
+
+/// Reads the precision of matrix products. Newer releases have a list of converters, such as
+/// "quantize.linear.float8 quantize.grouped_mm.mx", and older ones have a switch.
+void take_torch_precision(Importing& importing) {
+  Settings& settings = importing.settings;
   const std::string converters = settings.word("model.converters", "training.precision").value_or("");
-  plan.set("training.precision", converters.find("float8") != std::string::npos ? "fp8" : "bf16");
+  bool is_fp8 = converters.find("float8") != std::string::npos;
+  bool is_fp4 = false;
+  if (converters == "mx" || converters.ends_with(".mx") || converters.find("mx ") != std::string::npos) {
+    is_fp8 = true;
+    for (const std::string_view recipe :
+         {"mx.recipe_name", "quantize.linear.mx.recipe_name", "quantize.dense.mx.recipe_name"}) {
+      const std::string* name = settings.find(recipe);
+      if (name == nullptr || name->find("fp4") == std::string::npos) continue;
+      settings.take(recipe, "training.precision");
+      is_fp4 = true;
+    }
+  }
+  for (const std::string_view old :
+       {"float8.enable_float8_linear", "training.enable_float8_linear", "training.fp8_linear"})
+    is_fp8 = settings.is_on(old, "training.precision") || is_fp8;
+  importing.plan.set("training.precision", is_fp4 ? "fp4" : is_fp8 ? "fp8" : "bf16");
+  refuse_32_bits(settings, "training.mixed_precision_param");
 }
 
 /// A model of torchtitan whose configuration is in scenarios/library/models.
@@ -401,6 +441,7 @@ void import_torchtitan(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
   take_launcher(importing);
+  const bool is_of_2024 = settings.has("experimental.pipeline_parallel_degree");
   // In earlier releases, these keys are under [training] or [experimental].
   for (const std::string_view part : {"experimental.", "training."}) {
     for (const std::string_view name : {"pipeline_parallel_", "data_parallel_", "tensor_parallel_degree",
@@ -412,9 +453,10 @@ void import_torchtitan(Importing& importing) {
   plan.context = settings.number("parallelism.context_parallel_degree", "parallel.context").value_or(1);
   take_torch_model(importing);
   take_torch_pipeline(importing);
-  take_torch_batch(importing);
+  take_torch_batch(importing, is_of_2024);
   take_torch_sharding(importing);
   take_torch_parallelism(importing);
+  take_torch_precision(importing);
   take_torch_recomputation(importing);
   plan.set("training.framework", "torchtitan");
   settings.settle(kTorchSettled);

@@ -145,6 +145,13 @@ struct Configuration {
 };
 
 constexpr std::array<Configuration, 8> kConfigurations = {{
+    // GPT-NeoX also has keys of DeepSpeed, so it comes before it.
+    {.program = "GPT-NeoX",
+     .telling = {"pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size",
+                 ""},
+     .flags = "--schedule 1f1b --pp-size (pipe_parallel_size) --tensor-parallel (model_parallel_size) "
+              "--micro-batch-size (train_micro_batch_size_per_gpu) --num-microbatches "
+              "(gradient_accumulation_steps)"},
     {.program = "DeepSpeed",
      .telling = {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
                  "zero_optimization", ""},
@@ -158,12 +165,6 @@ constexpr std::array<Configuration, 8> kConfigurations = {{
      .telling = {"trainer", "exp_manager", "", "", ""},
      .flags = "--schedule 1f1b or interleaved, --pipeline-model-parallel-size --tensor-model-parallel-size "
               "--micro-batch-size --global-batch-size, which are its names"},
-    {.program = "GPT-NeoX",
-     .telling = {"pipe_parallel_size", "pipe-parallel-size", "model_parallel_size", "model-parallel-size",
-                 ""},
-     .flags = "--schedule 1f1b --pp-size (pipe_parallel_size) --tensor-parallel (model_parallel_size) "
-              "--micro-batch-size (train_micro_batch_size_per_gpu) --num-microbatches "
-              "(gradient_accumulation_steps)"},
     {.program = "Accelerate",
      .telling = {"distributed_type", "compute_environment", "num_machines", "", ""},
      .flags = "--schedule NAME --pp-size K --num-microbatches M --nodes (num_machines)"},

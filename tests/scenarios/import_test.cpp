@@ -456,6 +456,174 @@ TEST(Shell, CannotDecideWhetherACommandSucceeds) {
       HasSubstr("the condition cannot be decided: nvidia-smi"));
 }
 
+TEST(ImportedLayers, AreThoseThatTheUserStates) {
+  ImportRequest megatron = request_of(
+      "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 --vocab-size 32000 "
+      "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 8 --bf16");
+  megatron.layers = 8;
+  EXPECT_EQ(fate_of(imported(megatron), "--num-layers"), "ignored: the user states the number of layers");
+  EXPECT_EQ(work_of(priced(megatron, 4)).model.layers.size(), 8U);
+  megatron.layers.reset();
+  megatron.stated = {{.key = "model.transformer.layers", .value = "12"}};
+  const Scenario set = priced(megatron, 4);
+  EXPECT_EQ(work_of(set).model.layers.size(), 12U);
+  EXPECT_THAT(imported(megatron).yaml, HasSubstr("forward: [3 ms, 3 ms, 3 ms, 3 ms]"));
+  ImportRequest torchtitan =
+      request_of("[model]\nname = \"llama3\"\nflavor = \"70B\"\n[training]\nseq_len = 8192\n");
+  torchtitan.layers = 8;
+  EXPECT_EQ(work_of(priced(torchtitan, 8)).model.layers.size(), 8U);
+}
+
+TEST(ImportedModel, IsNotAskedForIgnoredKeysOfTheConfiguration) {
+  ImportRequest request = request_of(
+      "--pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 --bf16 "
+      "--seq-length 4096 --softmax-type learnable");
+  request.model = "llama-3.1-8b";
+  request.ignore = {"softmax_type"};
+  EXPECT_EQ(priced(request, 2).shape.stages, 2);
+  request.ignore = {"softmax_type", "no_such_key"};
+  EXPECT_THAT(import_error(request), HasSubstr("expected a key of this file, got \"no_such_key\""));
+  request.model.clear();
+  EXPECT_THAT(import_error(request), HasSubstr("--ignore no_such_key: expected a key of this configuration"));
+}
+
+TEST(ImportedDevices, MustHoldTheExperts) {
+  ImportRequest request = request_of(
+      R"(model: {model_config: {hidden_size: 256, intermediate_size: 768, num_attention_heads: 4,
+  num_hidden_layers: 12, vocab_size: 32000, moe_config: {num_experts: 8, top_k: 1}}}
+parallelism: {dp: 1, pp: 2, tp: 1, expert_parallel_size: 2}
+tokens: {micro_batch_size: 3, batch_accumulation_per_replica: 1, sequence_length: 4096}
+)");
+  EXPECT_THAT(
+      import_error(request),
+      HasSubstr("a multiple of the expert-parallel degree 2, got 1 (tensor 1 x context 1 x copies 1)"));
+}
+
+TEST(ImportError, EndsWithTheNotesThatMayExplainIt) {
+  ImportRequest request = request_of(
+      "[model]\nname = \"no_such_model\"\nflavor = \"70B\"\n[training]\nseq_len = 8192\nlocal_batch_size = "
+      "1\n");
+  request.device = "h100-sxm";
+  EXPECT_THAT(import_error(request),
+              HasSubstr("\n  note: the sizes of no_such_model 70B are not known here"));
+}
+
+TEST(MegatronImport, DoesNotAskForAModelThatIsStated) {
+  ImportRequest request = request_of("--tensor-model-parallel-size 2 --micro-batch-size 1");
+  request.model = "qwen2.5-7b";
+  request.device = "h100-sxm";
+  const std::string error = import_error(request);
+  EXPECT_THAT(error, HasSubstr("the model's sequence is not stated"));
+  EXPECT_THAT(error, HasSubstr("give --set model.transformer.sequence=N"));
+  EXPECT_THAT(error, Not(HasSubstr("--model config.json")));
+}
+
+TEST(ImporterShapes, RefuseToolsWithoutAnImporterByName) {
+  for (const std::string_view text :
+       {"{\"pipe-parallel-size\": 4, \"num-layers\": 44, \"zero_optimization\": {}}",
+        "model_parallel_size: 2\nnum_layers: 12\nnum_attention_heads: 12\n"}) {
+    EXPECT_EQ(recognised_importer("neox.yml", text), "") << text;
+    EXPECT_THAT(import_error(request_of(text)),
+                AllOf(HasSubstr("GPT-NeoX's configuration, which has no importer"),
+                      HasSubstr("pipe-parallel-size is --pipeline-model-parallel-size")));
+  }
+  ImportRequest nemo = request_of(R"(trainer: {devices: 8, num_nodes: 1, precision: bf16}
+model: {optim: {name: distributed_fused_adam, sched: {name: CosineAnnealing}}, tensor_model_parallel_size: 2,
+  num_layers: 8, hidden_size: 1024, num_attention_heads: 16,
+  num_query_groups: 4, encoder_seq_length: 2048, normalization: rmsnorm, activation: fast-swiglu, bias: false,
+  share_embeddings_and_output_weights: false, micro_batch_size: 1, global_batch_size: 8,
+  activations_checkpoint_granularity: selective, activations_checkpoint_method: block,
+  activations_checkpoint_num_layers: 0}
+)");
+  EXPECT_THAT(import_error(nemo), HasSubstr("the configuration of NeMo's launcher, which has no importer"));
+  nemo.from = "megatron";
+  nemo.stated = {{.key = "model.transformer.vocabulary", .value = "32000"}};
+  const Scenario scenario = priced(nemo, 8);
+  EXPECT_FALSE(work_of(scenario).model.layer_norm);
+  EXPECT_TRUE(work_of(scenario).model.gated);
+  EXPECT_FALSE(work_of(scenario).model.feed_forward_bias);
+  EXPECT_FALSE(work_of(scenario).model.tied);
+  EXPECT_EQ(work_of(scenario).model.kv_heads, 4);
+  EXPECT_EQ(work_of(scenario).recompute, LayerRecompute::selective);
+  EXPECT_EQ(work_of(scenario).parallel.sharding, 1);
+}
+
+/// Returns arguments of Megatron-LM that describe a small model, followed by `flags`.
+ImportRequest small_megatron(std::string_view flags) {
+  return request_of(
+      fmt::format("--num-layers 8 --hidden-size 1024 --num-attention-heads 16 --seq-length 2048 "
+                  "--vocab-size 32000 --bf16 {}",
+                  flags));
+}
+
+TEST(MegatronImport, ReadsTheNamesOfItsFirstReleases) {
+  const Scenario scenario = priced(small_megatron("--model-parallel-size 2 --batch-size 8"), 4);
+  EXPECT_EQ(work_of(scenario).parallel.tensor, 2);
+  EXPECT_EQ(scenario.batch.micro_batch_size, 8);
+  EXPECT_EQ(scenario.batch.global_batch_size, 16);
+  EXPECT_THAT(imported(small_megatron("--activations-checkpoint-method block "
+                                      "--activations-checkpoint-num-layers 4 --micro-batch-size 1"))
+                  .yaml,
+              HasSubstr("backward"));
+  ImportRequest block = small_megatron(
+      "--activations-checkpoint-method block --activations-checkpoint-num-layers 4 --micro-batch-size 1");
+  block.device = "h100-sxm";
+  EXPECT_THAT(imported(block).yaml, HasSubstr("recompute: {method: block, num_layers: 4}"));
+}
+
+TEST(MegatronImport, RecomputesNoLayerInBlocksOfNone) {
+  const std::string flags = "--recompute-granularity full --recompute-num-layers 0 --recompute-method ";
+  EXPECT_EQ(work_of(priced(small_megatron(flags + "block"), 1)).recompute, LayerRecompute::none);
+  EXPECT_THAT(import_error(small_megatron(flags + "uniform")),
+              HasSubstr("--recompute-num-layers 0: expected a whole number from 1 on"));
+}
+
+TEST(MegatronImport, GivesTrueReasonsForKeysWithoutAPrice) {
+  const Imported result = imported(small_megatron(
+      "--cpu-offloading-num-layers 2 --attention-backend unfused --rope-fusion true --rope-theta 10000"));
+  EXPECT_EQ(fate_of(result, "--cpu-offloading-num-layers"),
+            "ignored: Megatron-LM reads it only with --cpu-offloading");
+  EXPECT_THAT(fate_of(result, "--attention-backend"), HasSubstr("the prices are those of fused attention"));
+  EXPECT_THAT(fate_of(result, "--rope-fusion"), HasSubstr("fused kernels"));
+  EXPECT_THAT(fate_of(result, "--rope-theta"), HasSubstr("concerns what is learned"));
+  EXPECT_THAT(import_error(small_megatron("--cpu-offloading --cpu-offloading-num-layers 2")),
+              HasSubstr("moves memory to the host"));
+}
+
+TEST(MegatronImport, ReadsTheNamesOfMindSpeed) {
+  const Scenario scenario = priced(
+      small_megatron("--pipeline-model-parallel-size 2 --num-layer-list 3,5 --micro-batch-size 1 "
+                     "--context-parallel-size 2 --context-parallel-algo ulysses_cp_algo --use-ascend-coc "
+                     "--num-experts 16 --moe-router-topk 2 --moe-intermediate-size 512 --n-shared-experts 1 "
+                     "--first-k-dense-replace 3 --moe-layer-freq 1 --n-group 4 --topk-group 2 "
+                     "--multi-head-latent-attention --qk-rope-head-dim 64 --qk-nope-head-dim 128 "
+                     "--q-lora-rank 256 --kv-lora-rank 128 --v-head-dim 128"),
+      4);
+  EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(3, 5));
+  EXPECT_TRUE(work_of(scenario).parallel.tensor_overlap);
+  EXPECT_TRUE(work_of(scenario).model.latent);
+  ImportRequest unlike = small_megatron("--pipeline-model-parallel-size 2 --num-layer-list 3,4");
+  EXPECT_THAT(import_error(unlike), HasSubstr("expected 8 layers together, got 7"));
+  EXPECT_THAT(import_error(small_megatron("--noop-layers 7 --schedules-method dualpipev --swap-optimizer")),
+              AllOf(HasSubstr("leaves these layers empty"), HasSubstr("replaces the schedule"),
+                    HasSubstr("moves memory to the host")));
+}
+
+TEST(MegatronImport, ReadsTheDivisionOfTheOptimizerByDeepSpeed) {
+  const std::string flags = "--deepspeed --deepspeed_config ds.json --pipeline-model-parallel-size 2 ";
+  EXPECT_EQ(work_of(priced(small_megatron(flags + "--zero-stage 1"), 4)).parallel.sharding, 1);
+  EXPECT_THAT(import_error(small_megatron(flags)), HasSubstr("add --zero-stage N to the command"));
+  EXPECT_THAT(import_error(small_megatron(flags + "--zero-stage 2")),
+              HasSubstr("ZeRO-2 and ZeRO-3 do not go with a pipeline"));
+}
+
+TEST(MegatronImport, CutsTheStagesOfMegatronDeepSpeedByTheTypesOfLayers) {
+  EXPECT_THAT(imported(small_megatron("--pipeline-model-parallel-size 5 --micro-batch-size 1 "
+                                      "--pp-partition-method 'type:transformer|embedding'"))
+                  .yaml,
+              HasSubstr("forward: [1 ms, 2 ms, 2 ms, 2 ms, 1 ms]"));
+}
+
 TEST(MegatronImport, NamesUnknownKeysAndWhatTheyResemble) {
   const Imported result =
       imported(request_of("--num-layers 8 --tensor-modle-parallel-size 8 --my-own-flag 3"));
@@ -468,7 +636,7 @@ TEST(MegatronImport, NamesUnknownKeysAndWhatTheyResemble) {
 
 TEST(MegatronImport, RefusesADeviceForAModelOfUnknownSizes) {
   ImportRequest request =
-      request_of("--num-layers 8 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096");
+      request_of("--num-layers 8 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --bf16");
   request.device = "h100-sxm";
   EXPECT_EQ(import_error(request),
             "run: the model's vocabulary is not stated, so nothing can be priced; give --model config.json, "
@@ -556,6 +724,48 @@ TEST(Shell, TakesTheBranchThatRuns) {
   EXPECT_THAT(command.words, ElementsAre("train.py", "--num-layers", "80"));
 }
 
+TEST(Shell, ComputesComparisonsAndChoices) {
+  const auto value_of = [](std::string_view sum) {
+    return read_shell(fmt::format("TP=8\nrun --a $(( {} ))", sum)).words.back();
+  };
+  EXPECT_EQ(value_of("($TP > 1) ? 1 : 0"), "1");
+  EXPECT_EQ(value_of("TP <= 4 ? 3 : TP == 8 ? 5 : 7"), "5");
+  EXPECT_EQ(value_of("!(TP != 8) && TP * 2 - 1 >= 15 || 0"), "1");
+  EXPECT_THAT(value_of("TP ? 1"), HasSubstr("${")) << "no second value";
+  EXPECT_THAT(value_of("1000000000 * 1000000000 * 1000000000"), HasSubstr("${")) << "more than 64 bits";
+}
+
+TEST(Shell, LeavesOutTheOptionsOfABranchThatDoesNotRun) {
+  EXPECT_THAT(read_shell("CK=none\nif [ $CK != none ]; then load=\"--load $CK\"; fi\nrun --a 1 $load").words,
+              ElementsAre("run", "--a", "1"));
+  EXPECT_THAT(read_shell("if [ $CK != $(pwd) ]; then load=\"--load 1\"; fi\nrun --a 1 $load").words,
+              ElementsAre("run", "--a", "1", "${load}"));
+}
+
+TEST(Shell, ReadsTheLargestArrayOfAScriptWithoutACommand) {
+  const ShellCommand command = read_shell("FEW=(--b 1)\nMODEL_ARGS=(\n  --a 1\n  --c 2\n)\n");
+  EXPECT_THAT(command.words, ElementsAre("--a", "1", "--c", "2"));
+  EXPECT_THAT(command.notes, ElementsAre("the script has no command with flags: MODEL_ARGS is read"));
+}
+
+TEST(Shell, CountsTheDevicesOfTasks) {
+  const auto devices_of = [](std::string_view lines) {
+    return imported(request_of(fmt::format("#!/bin/bash\n{}\nsrun python pretrain_gpt.py --num-layers 8 "
+                                           "--micro-batch-size 1",
+                                           lines)))
+        .yaml;
+  };
+  EXPECT_THAT(devices_of("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-task=8"),
+              HasSubstr("data_parallel: 32"));
+  EXPECT_THAT(devices_of("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus=16"),
+              HasSubstr("data_parallel: 16"));
+  EXPECT_THAT(devices_of("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1"), HasSubstr("data_parallel: 32"));
+  const Imported unknown = imported(request_of(
+      "torchrun --nproc_per_node $(count) --nnodes 2 pretrain_gpt.py --num-layers 8 --micro-batch-size 1"));
+  EXPECT_EQ(fate_of(unknown, "--nproc_per_node"),
+            "ignored: is the output of a command, which is not run; write the number in its place");
+}
+
 TEST(Shell, ReadsTheResourcesOfABatchSystem) {
   const Imported result = imported(request_of(
       "#!/bin/bash\n#SBATCH -p luna -t 00:30:00 --nodes=4 --ntasks-per-node=8\n"
@@ -641,6 +851,56 @@ TEST(TorchtitanImport, TakesAModelOfTheLibrary) {
             "ignored: the sizes of this model are not known here; give --model config.json");
 }
 
+TEST(TorchtitanImport, MultipliesMatricesInThePrecisionOfItsConverters) {
+  const auto precision_of = [](std::string_view lines) {
+    ImportRequest request = request_of(fmt::format(
+        "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[optimizer]\nstate_dtype = \"bfloat16\"\n{}\n", lines));
+    request.stated = {{.key = "model.transformer.sequence", .value = "8192"}};
+    return work_of(priced(request, 8)).precision;
+  };
+  EXPECT_EQ(precision_of("[compile]\nenable = true"), GemmPrecision::bf16);
+  EXPECT_EQ(precision_of("[float8]\nenable_float8_linear = true"), GemmPrecision::fp8);
+  EXPECT_EQ(precision_of("[training]\nenable_float8_linear = true"), GemmPrecision::fp8);
+  EXPECT_EQ(precision_of("[training]\nenable_float8_linear = false"), GemmPrecision::bf16);
+  const auto converted = [](std::string_view list) {
+    return imported(
+        request_of(fmt::format("[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = {}\n"
+                               "[training]\nlocal_batch_size = 1\nseq_len = 8192\n",
+                               list)));
+  };
+  EXPECT_EQ(fate_of(converted("[\"quantize.grouped_mm.mx\", \"quantize.linear.mx\"]"), "model.converters"),
+            "taken: training.precision");
+  EXPECT_THAT(import_error(request_of("[training]\nseq_len = 8192\nmixed_precision_param = \"float32\"\n")),
+              HasSubstr("matrix products in 32 bits have no price here"));
+}
+
+TEST(TorchtitanImport, ReadsTheNamesOf2024) {
+  const Scenario scenario = priced(request_of(R"([model]
+name = "llama3"
+flavor = "70B"
+[training]
+batch_size = 8
+seq_len = 8192
+data_parallel_degree = 2
+tensor_parallel_degree = 8
+[experimental]
+pipeline_parallel_degree = 2
+pipeline_parallel_microbatches = 4
+)"),
+                                   32);
+  EXPECT_EQ(copies_of(scenario), 2);
+  EXPECT_EQ(scenario.batch.micro_batch_size, 2);
+  EXPECT_EQ(scenario.batch.global_batch_size, 16);
+  const std::string_view flags =
+      "train.py --training.batch_size 8 --training.seq_len 4096 --experimental.pipeline_parallel_degree 2 "
+      "--model.name llama3 --model.flavor 8B --job.config_file x.toml";
+  const Imported result =
+      imported(request_of(fmt::format("torchrun --nproc_per_node 8 {}", flags), "run.sh"));
+  EXPECT_EQ(result.importer, "torchtitan's settings");
+  EXPECT_THAT(result.yaml, HasSubstr("microbatches: 8")) << "as many as stages, in each of four copies";
+  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("penstock import x.toml run.sh")));
+}
+
 TEST(TorchtitanImport, ReducesGradientsInTheStatedPrecision) {
   const std::string file =
       "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[activation_checkpoint]\nmode = \"none\"\n"
@@ -672,6 +932,25 @@ TEST(DeepSpeedImport, ExchangesGradientsInTheStatedPrecision) {
   request.model = "llama-3.1-8b";
   request.stated = {{.key = "model.transformer.sequence", .value = "4096"}};
   EXPECT_EQ(work_of(priced(request, 8)).gradient_bytes, 2);
+}
+
+TEST(DeepSpeedImport, RefusesCompressedValuesAndGroupsOfShards) {
+  const auto zero = [](std::string_view keys) {
+    return request_of(
+        fmt::format(R"({{"train_batch_size": 8, "zero_optimization": {{"stage": 3, {}}}}})", keys));
+  };
+  EXPECT_THAT(import_error(zero(R"("zero_quantized_gradients": true, "zero_hpz_partition_size": 8)")),
+              AllOf(HasSubstr("sends compressed values"), HasSubstr("among a part of the devices")));
+  EXPECT_THAT(import_error(zero(R"("mics_shard_size": 4)")), HasSubstr("among a part of the devices"));
+  const Imported off = imported(
+      zero(R"("zero_quantized_weights": false, "mics_shard_size": -1, "zero_hpz_partition_size": 1)"));
+  EXPECT_EQ(fate_of(off, "zero_optimization.mics_shard_size"), "ignored: switched off");
+  EXPECT_THAT(off.notes, testing::Contains(HasSubstr("DeepSpeed's own default is 32 bits")));
+  ImportRequest summed = request_of(
+      R"({"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "bf16"}})");
+  summed.model = "llama-3.1-8b";
+  summed.stated = {{.key = "model.transformer.sequence", .value = "4096"}};
+  EXPECT_EQ(work_of(priced(summed, 8)).gradient_bytes, 2);
 }
 
 TEST(UnpricedImport, RecomputesInThreeOfATimeWhereTheLayersAreNotKnown) {
@@ -713,6 +992,34 @@ optimizer: {zero_stage: 1}
   EXPECT_EQ(work_of(scenario).parallel.tensor, 2);
   EXPECT_TRUE(work_of(scenario).parallel.sequence_parallel);
   EXPECT_EQ(work_of(scenario).parallel.sharding, 1);
+}
+
+TEST(NanotronImport, ReadsTheSharedExpert) {
+  const auto run = [](std::string_view experts, std::string_view dtype) {
+    return request_of(fmt::format(
+        R"(model: {{dtype: {}, model_config: {{hidden_size: 256, intermediate_size: 768, num_attention_heads: 4,
+  num_hidden_layers: 12, vocab_size: 32000, moe_config: {{num_experts: 8, top_k: 1, {}}}}}}}
+parallelism: {{dp: 2, pp: 1, tp: 1}}
+tokens: {{micro_batch_size: 3, batch_accumulation_per_replica: 1, sequence_length: 4096}}
+)",
+        dtype, experts));
+  };
+  const auto yaml_of = [&](std::string_view experts) {
+    ImportRequest request = run(experts, "bfloat16");
+    request.device = "h100-sxm";
+    return imported(request).yaml;
+  };
+  EXPECT_THAT(yaml_of("enable_shared_expert: true"), HasSubstr("shared_experts: 1"));
+  EXPECT_THAT(yaml_of("enable_shared_expert: true, moe_intermediate_size: 1408, "
+                      "shared_expert_intermediate_size: 5632"),
+              HasSubstr("shared_experts: 4"));
+  EXPECT_THAT(yaml_of("enable_shared_expert: false, shared_expert_intermediate_size: 5632"),
+              Not(HasSubstr("shared_experts")));
+  EXPECT_THAT(
+      import_error(run("enable_shared_expert: true, shared_expert_intermediate_size: 1000", "bfloat16")),
+      HasSubstr("expected a multiple of the width of an expert, 768"));
+  EXPECT_THAT(import_error(run("enable_shared_expert: false", "float32")),
+              HasSubstr("model.dtype float32: matrix products in 32 bits have no price here"));
 }
 
 TEST(PrimusImport, TakesTheNamedModelAndItsOverrides) {
@@ -764,6 +1071,18 @@ TEST(PrimusImport, ReadsTorchtitansNamesAndListsItsOwnKeys) {
   EXPECT_EQ(fate_of(result, "modules.pre_trainer.model"), "taken: model.transformer");
   EXPECT_EQ(fate_of(result, "modules.pre_trainer.overrides.training.local_batch_size"),
             "taken: training.micro_batch_size");
+}
+
+TEST(PrimusImport, TakesThePrecisionOfTheNameAndOfItsBase) {
+  const auto run = [](std::string_view framework, std::string_view model) {
+    return request_of(fmt::format("modules: {{pre_trainer: {{framework: {}, model: {}, overrides: {{}}}}}}",
+                                  framework, model));
+  };
+  const Imported torch = imported(run("torchtitan", "llama3.1_70B-fp8.yaml"));
+  EXPECT_EQ(fate_of(torch, "model.converters"), "taken: training.precision");
+  EXPECT_EQ(fate_of(torch, "modules.pre_trainer.model"), "taken: model.transformer and training.precision");
+  const Imported megatron = imported(run("megatron", "llama3.1_8B.yaml"));
+  EXPECT_THAT(megatron.notes, testing::Contains(HasSubstr("it is on, as in Primus' trainer_base.yaml")));
 }
 
 TEST(BridgeImport, KnowsRecipesByTheirNames) {
@@ -859,6 +1178,18 @@ TEST(SimuMaxImport, JoinsTheFilesOfStrategyAndModel) {
   EXPECT_EQ(scenario.batch.global_batch_size, 32);
   EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(17, 16));
   EXPECT_EQ(work_of(scenario).recomputed_layers.count, 2);
+}
+
+TEST(SimuMaxImport, MayHaveNoDenseLayers) {
+  ImportRequest request = request_of(
+      R"({"seq_len": 4096, "micro_batch_size": 1, "micro_batch_num": 4, "world_size": 8, "tp_size": 1,
+          "pp_size": 1, "ep_size": 8})",
+      "strategy.json");
+  request.inputs.push_back({.name = "model.json", .text = R"({"layer_num": 8, "hidden_size": 1024,
+      "head_num": 16, "intermediate_size": 4096, "vocab_size": 32000, "expert_num": 8, "topk": 2,
+      "dense_layers": 0})"});
+  request.device = "h100-sxm";
+  EXPECT_THAT(imported(request).yaml, HasSubstr("dense_layers: 0"));
 }
 
 TEST(SimuMaxImport, ReadsLatentAttentionAndSharedExperts) {
