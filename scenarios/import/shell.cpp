@@ -449,16 +449,17 @@ class ShellRun {
       const bool is_command = !is_bracketed && !is_test(positive);
       is_bracketed = (is_bracketed || positive.starts_with('[')) && !positive.ends_with(']');
       const Truth one = is_command ? truth_of_command(part) : truth_of_test(part);
-      if (is_first) {
-        all = one;
-      } else if (joined_by == "&&") {
-        all = all == Truth::no || one == Truth::no ? Truth::no : all == Truth::yes ? one : Truth::unknown;
-      } else {
-        all = all == Truth::yes || one == Truth::yes ? Truth::yes : all == Truth::no ? one : Truth::unknown;
-      }
+      all = is_first ? one : joined(all, one, joined_by == "&&" ? Truth::no : Truth::yes);
       is_first = false;
     }
     return all;
+  }
+
+  /// Returns the truth of two joined conditions. `decisive` is the truth of one of them that decides the
+  /// whole: no for "&&", and yes for "||".
+  static Truth joined(Truth one, Truth other, Truth decisive) {
+    if (one == decisive || other == decisive) return decisive;
+    return one == Truth::unknown || other == Truth::unknown ? Truth::unknown : one;
   }
 
   Truth truth_of_test(std::string text) {
