@@ -28,6 +28,8 @@
 #include <nlohmann/json.hpp>
 
 #include "report/pages/html_report.hpp"
+#include "report/pages/packed_columns.hpp"
+#include "report/pages/packed_spans.hpp"
 #include "report/print/html_page.hpp"
 #include "report/print/memory_category.hpp"
 #include "report/print/palette.hpp"
@@ -74,123 +76,6 @@ constexpr std::array<std::string_view, kIdlePhases> kPhaseColours = {
     "#e0e0e2",  // drain
 };
 
-/// The columns of numbers into which a run is packed for viewer.js.
-enum class Column : std::uint8_t {
-  rank_codes,
-  code,
-  microbatch,
-  version,
-  start,
-  duration,
-  release,
-  has_send,
-  interval_at,
-  interval_mask,
-  interval_part,
-  ready,
-  chain_known,
-  chain_what,
-  chain_span,
-  chain_from,
-  memory_at,
-  memory_time,
-  memory_mask,
-  memory_amount,
-};
-constexpr std::array<std::string_view, 20> kColumnNames = {
-    "rankCodes", "code",       "microbatch",   "version",      "start",      "duration",    "release",
-    "hasSend",   "intervalAt", "intervalMask", "intervalPart", "ready",      "chainKnown",  "chainWhat",
-    "chainSpan", "chainFrom",  "memoryAt",     "memoryTime",   "memoryMask", "memoryAmount"};
-
-void put_number(std::string& bytes, std::uint64_t number) {
-  for (; number >= 128; number >>= 7) bytes += static_cast<char>(number | 128);
-  bytes += static_cast<char>(number);
-}
-
-class PackedColumns {
- public:
-  void put(Column column, std::int64_t number) {
-    put_number(bytes_[static_cast<std::size_t>(column)], static_cast<std::uint64_t>(number));
-  }
-  /// Adds a number that may be negative to a column. Numbers near 0 are short: 0, -1, 1, -2 become 0, 1, 2,
-  /// 3.
-  void put_signed(Column column, std::int64_t number) {
-    const auto bits = static_cast<std::uint64_t>(number);
-    put_number(bytes_[static_cast<std::size_t>(column)], number < 0 ? ~(bits << 1) : bits << 1);
-  }
-  std::string& of(Column column) { return bytes_[static_cast<std::size_t>(column)]; }
-  PackedJson lengths() const {
-    PackedJson lengths = PackedJson::object();
-    for (std::size_t c = 0; c < bytes_.size(); ++c) lengths[std::string(kColumnNames[c])] = bytes_[c].size();
-    return lengths;
-  }
-  std::string all() const {
-    std::string all;
-    for (const std::string& bytes : bytes_) all += bytes;
-    return all;
-  }
-
- private:
-  std::array<std::string, kColumnNames.size()> bytes_;
-};
-
-// --- the spans of a run
-// --------------------------------------------------------------------------------------
-
-/// All fields of an action except its microbatch and its times. Many actions of a rank have the same code.
-/// The page therefore numbers the codes of each rank, and stores only these numbers.
-using Code = std::tuple<ActionKind, std::int32_t, std::int32_t, std::int32_t, bool>;
-
-Code code_of(const Span& span) {
-  return {span.action.kind, span.action.stage, span.action.peer, span.replica, span.action.overlaps_next};
-}
-
-/// The fields of a Code as numbers.
-using PackedCode = std::array<std::int32_t, 5>;
-
-/// The values of the last span on a rank that has a given code. The next span with this code is stored as the
-/// differences to these values.
-struct LastOfCode {
-  std::int32_t number = 0;
-  std::int32_t microbatch = -1;
-  std::int32_t version = 0;
-  Ns duration = 0;
-  Ns hold = 0;
-};
-
-/// The key by which the SEND of a message is found: direction, sending stage, receiving stage and
-/// microbatch.
-using MessageKey = std::tuple<bool, std::int32_t, std::int32_t, std::int32_t>;
-
-MessageKey message_key(const Action& action) {
-  const bool forward = action.kind == ActionKind::send_forward || action.kind == ActionKind::recv_forward;
-  const bool sends = is_send(action.kind);
-  return {forward, sends ? action.stage : action.peer, sends ? action.peer : action.stage, action.microbatch};
-}
-
-/// The spans (actions and messages with their times) that a page holds. If the run is long, these are the
-/// first and the last spans.
-struct HeldSpans {
-  std::vector<Span> spans;
-  std::optional<std::pair<Ns, Ns>> left_out;  ///< the time whose spans are left out
-};
-
-HeldSpans held_spans(const Timeline& timeline, std::size_t most_actions) {
-  std::vector<Ns> starts;
-  for (const Span& span : timeline.spans) {
-    if (is_compute(span.action.kind)) starts.push_back(span.start_ns);
-  }
-  if (starts.size() <= most_actions) return {timeline.spans, std::nullopt};
-  std::ranges::sort(starts);
-  const Ns from = starts[most_actions / 2];
-  const Ns to = starts[starts.size() - most_actions / 2];
-  HeldSpans held{.spans = {}, .left_out = std::pair(from, to)};
-  for (const Span& span : timeline.spans) {
-    if (span.start_ns < from || span.start_ns >= to) held.spans.push_back(span);
-  }
-  return held;
-}
-
 /// Writes the columns of numbers into which one run is packed.
 class RunPacker {
  public:
@@ -198,7 +83,7 @@ class RunPacker {
       : run_(run),
         timeline_(run.result->timeline),
         held_(held_spans(timeline_, most_actions)),
-        ranks_(index(timeline_.rank_count)) {}
+        spans_(held_.spans, timeline_.rank_count, columns_) {}
 
   PackedJson pack() {
     PackedJson header = {{"name", run_.name}, {"makespan", timeline_.makespan_ns}};
@@ -213,114 +98,21 @@ class RunPacker {
   std::string bytes() const { return columns_.all(); }
 
  private:
-  /// The spans of one rank: the number of the first span, the number after the last one, and the first
-  /// spans of its compute groups.
-  struct Rank {
-    std::size_t first = 0;
-    std::size_t end = 0;
-    std::vector<std::int32_t> groups;
-  };
-
   PackedJson pack_spans() {
-    for (std::size_t i = 0; i < held_.spans.size(); ++i) {
-      const Action& action = held_.spans[i].action;
-      if (is_send(action.kind)) sends_.try_emplace(message_key(action), i);
-    }
+    ranks_ = spans_.pack();
     PackedJson ranks = PackedJson::array();
-    std::size_t next = 0;
     for (std::int32_t number = 0; number < timeline_.rank_count; ++number) {
-      Rank& rank = ranks_[index(number)];
-      rank.first = next;
-      while (next < held_.spans.size() && held_.spans[next].rank == number) ++next;
-      rank.end = next;
-      const std::vector<PackedCode> codes = pack_rank(rank);
-      pack_codes(codes);
+      const PackedRank& rank = ranks_[index(number)];
       ranks.push_back({{"name", fmt::format("rank {}", number)},
                        {"device", device_of(number)},
                        {"spans", rank.end - rank.first},
-                       {"codes", codes.size()}});
+                       {"codes", rank.codes}});
     }
     return ranks;
   }
 
-  /// Writes the codes of a rank as differences to those of the rank before, which usually has the same codes
-  /// for other stages.
-  void pack_codes(const std::vector<PackedCode>& codes) {
-    codes_before_.resize(std::max(codes_before_.size(), codes.size()));
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      for (std::size_t k = 0; k < codes[i].size(); ++k)
-        columns_.put_signed(Column::rank_codes, codes[i][k] - codes_before_[i][k]);
-      codes_before_[i] = codes[i];
-    }
-  }
-
   std::string device_of(std::int32_t rank) const {
     return index(rank) < run_.result->ranks.size() ? run_.result->ranks[index(rank)].device : "";
-  }
-
-  /// Writes the spans of a rank. Returns the rank's codes in the order of their numbers.
-  std::vector<PackedCode> pack_rank(Rank& rank) {
-    std::vector<PackedCode> codes;
-    std::map<Code, LastOfCode> lasts;
-    const Span* group = nullptr;  // the last compute span
-    for (std::size_t i = rank.first; i < rank.end; ++i) {
-      const Span& span = held_.spans[i];
-      const auto [entry, is_new] = lasts.try_emplace(code_of(span));
-      LastOfCode& last = entry->second;
-      if (is_new) {
-        last.number = static_cast<std::int32_t>(codes.size());
-        codes.push_back({static_cast<std::int32_t>(span.action.kind), span.action.stage, span.action.peer,
-                         span.replica, span.action.overlaps_next ? 1 : 0});
-      }
-      columns_.put(Column::code, last.number);
-      if (has_microbatch(span.action.kind)) {
-        columns_.put_signed(Column::microbatch, span.action.microbatch - last.microbatch - 1);
-        last.microbatch = span.action.microbatch;
-      }
-      columns_.put_signed(Column::version, span.action.weight_version - last.version);
-      last.version = span.action.weight_version;
-      if (is_recv(span.action.kind)) {
-        pack_receive(span, last, group);
-      } else {
-        pack_times(span, last, group);
-      }
-      if (!is_compute(span.action.kind)) continue;
-      if (group == nullptr || !group->action.overlaps_next)
-        rank.groups.push_back(static_cast<std::int32_t>(i));
-      group = &span;
-    }
-    return codes;
-  }
-
-  /// Returns the time at which a span is expected to start. It is the end of the last compute span, or the
-  /// start of the other half of its overlapped pair.
-  static Ns expected_start(const Span& span, const Span* group) {
-    if (group == nullptr) return 0;
-    return is_compute(span.action.kind) && group->action.overlaps_next ? group->start_ns : group->end_ns;
-  }
-
-  void pack_times(const Span& span, LastOfCode& last, const Span* group) {
-    columns_.put_signed(Column::start, span.start_ns - expected_start(span, group));
-    const Ns duration = span.end_ns - span.start_ns;
-    columns_.put_signed(Column::duration, duration - last.duration);
-    last.duration = duration;
-    if (!is_send(span.action.kind)) return;
-    const Ns hold = span.released_ns == kNotReleased ? -1 : span.released_ns - span.start_ns;
-    columns_.put_signed(Column::release, hold - last.hold);
-    last.hold = hold;
-  }
-
-  /// Writes the times of a RECV as differences to the times of its SEND, which are usually equal.
-  void pack_receive(const Span& span, LastOfCode& last, const Span* group) {
-    const auto sent = sends_.find(message_key(span.action));
-    columns_.put(Column::has_send, sent == sends_.end() ? 0 : 1);
-    if (sent == sends_.end()) {
-      pack_times(span, last, group);
-      return;
-    }
-    const Span& send = held_.spans[sent->second];
-    columns_.put_signed(Column::start, span.start_ns - send.start_ns);
-    columns_.put_signed(Column::duration, span.end_ns - send.end_ns);
   }
 
   // --- the explanation
@@ -328,20 +120,22 @@ class RunPacker {
 
   void pack_explanation(PackedJson& header) {
     find_names();
+    find_neighbours();
     PackedJson counts = PackedJson::array();
     std::size_t next = 0;
     const std::vector<IdleInterval>& intervals = run_.why->intervals;
     for (std::int32_t rank = 0; rank < timeline_.rank_count; ++rank) {
       std::int64_t count = 0;
-      std::size_t last = 0;
       std::size_t group = 0;
+      std::size_t expected = 0;  // the group after the next idle time
       for (; next < intervals.size() && intervals[next].rank == rank; ++next) {
         const IdleInterval& interval = intervals[next];
         if (interval.end_ns == interval.start_ns) continue;
         group = group_after(rank, group, interval);
+        expected = group_after_gap(rank, expected);
         columns_.put_signed(Column::interval_at,
-                            static_cast<std::int64_t>(group) - static_cast<std::int64_t>(last));
-        last = group;
+                            static_cast<std::int64_t>(group) - static_cast<std::int64_t>(expected));
+        expected = group + 1;
         pack_interval(interval, rank, group);
         ++count;
       }
@@ -360,6 +154,25 @@ class RunPacker {
     return group;
   }
 
+  /// Returns the number of the first group from `group` on that does not start at the end of the group before
+  /// it. Returns the number of groups if there is none.
+  std::size_t group_after_gap(std::int32_t rank, std::size_t group) const {
+    const std::vector<std::int32_t>& groups = ranks_[index(rank)].groups;
+    const auto end_before = [&](std::size_t g) {
+      return g > 0 ? held_.spans[index(groups[g - 1])].end_ns : 0;
+    };
+    while (group < groups.size() && held_.spans[index(groups[group])].start_ns <= end_before(group)) ++group;
+    return group;
+  }
+
+  /// The last interval before a group with a given code. The next one is expected to have the same mask, and
+  /// the parts of the last one with its mask.
+  struct LastInterval {
+    std::int64_t mask = 0;
+    std::map<std::int64_t, std::vector<Ns>> parts{};  // by mask
+    std::int32_t ready = 0;
+  };
+
   /// Writes how an idle interval is divided among causes. It writes a mask of the parts that are not 0, and
   /// then these parts except the last one. The last part is known, because all parts together are the
   /// length of the interval.
@@ -373,15 +186,24 @@ class RunPacker {
     };
     add(0, interval.ideal_ns);
     for (std::size_t c = 0; c < kIdleCauses; ++c) add(c + 1, interval.causes[c]);
-    columns_.put(Column::interval_mask,
-                 mask * std::int64_t{kIdlePhases} + static_cast<std::int64_t>(interval.phase));
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) columns_.put_signed(Column::interval_part, parts[i]);
-    const std::int32_t ready =
-        interval.ready ? span_named(rank, interval.ready->action, interval.end_ns, makespan()) : kNoSpan;
     const std::vector<std::int32_t>& groups = ranks_[index(rank)].groups;
-    const std::int32_t base = group < groups.size() ? groups[group] : 0;
-    columns_.put(Column::ready, ready > base ? ready - base : 0);
-    pack_chain(interval.chain, interval.start_ns, group < groups.size() ? groups[group] : kNoSpan);
+    const bool is_last = group == groups.size();
+    LastInterval& last = intervals_[{rank, is_last ? -1 : spans_.code_number(index(groups[group]))}];
+    const std::int64_t code =
+        1 + mask * std::int64_t{kIdlePhases} + static_cast<std::int64_t>(interval.phase);
+    columns_.put(Column::interval_mask, last.mask == code ? 0 : code);
+    last.mask = code;
+    std::vector<Ns>& expected = last.parts.try_emplace(code, parts.size()).first->second;
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i)
+      columns_.put_signed(Column::interval_part, parts[i] - expected[i]);
+    expected = parts;
+    const std::int32_t found =
+        interval.ready ? span_named(rank, interval.ready->action, interval.end_ns, makespan()) : kNoSpan;
+    const std::int32_t base = is_last ? 0 : groups[group];
+    const std::int32_t ready = found > base ? found - base : 0;
+    columns_.put_signed(Column::ready, ready - last.ready);
+    last.ready = ready;
+    pack_chain(interval.chain, interval.start_ns, is_last ? kNoSpan : groups[group]);
   }
 
   Ns makespan() const { return timeline_.makespan_ns; }
@@ -398,16 +220,16 @@ class RunPacker {
   /// Writes a chain of causes from its latest link to its earliest one. `after` is the span for which the
   /// rank waits, or kNoSpan at the end of the run.
   ///
-  /// An event waits for the same events in all chains that contain it. So the step from a link to the link
-  /// before it is stored once, and later chains follow it. A chain is written as 0 if all its steps are
-  /// known. Otherwise it is written as one more than the number of steps that are known, the next link, and
-  /// so on.
+  /// Most steps from a link to the link before it follow from the times of the run (likely_link()). An event
+  /// waits for the same events in all chains that contain it. So another step is stored once, and later
+  /// chains follow it. A chain is written as 0 if all its steps are known. Otherwise it is written as one
+  /// more than the number of steps that are known, the next link, and so on.
   void pack_chain(const std::vector<ChainLink>& chain, Ns from_ns, std::int32_t after) {
     PackedLink later{.span = after};
     std::int64_t known = 0;
     for (const PackedLink& link : packed_links(chain, from_ns)) {
       const auto step = steps_.find(step_key(later));
-      if (step != steps_.end() && step->second == link) {
+      if (link == (step != steps_.end() ? step->second : likely_link(later))) {
         ++known;
       } else {
         columns_.put(Column::chain_known, known + 1);
@@ -423,6 +245,69 @@ class RunPacker {
 
   static std::int64_t step_key(const PackedLink& link) {
     return std::int64_t{link.span} * (kEndOfChain + 1) + link.what;
+  }
+
+  /// Returns the link that comes before `later` in a chain if times alone decide: the action or the message
+  /// that ended when the event of `later` began. Returns the end of a chain if there is none.
+  PackedLink likely_link(const PackedLink& later) const {
+    if (later.span == kNoSpan || later.what == kEndOfChain) return {.what = kEndOfChain};
+    const std::size_t i = index(later.span);
+    const Span& span = held_.spans[i];
+    if (!is_send(span.action.kind)) return link_before_group(i);
+    if (later.what == static_cast<std::int64_t>(ChainKind::latency) && span.released_ns > span.start_ns)
+      return link_of(ChainKind::transfer, later.span);
+    const std::int32_t producer = spans_.input(i);
+    if (producer != kNoSpan && held_.spans[index(producer)].end_ns == span.start_ns)
+      return link_of(ChainKind::compute, group_[index(producer)]);
+    const std::int32_t before = before_[i];
+    if (before != kNoSpan && held_.spans[index(before)].released_ns == span.start_ns)
+      return link_of(ChainKind::queue, before);
+    return {.what = kEndOfChain};
+  }
+
+  static PackedLink link_of(ChainKind what, std::int32_t span) {
+    return {.what = static_cast<std::int64_t>(what), .span = span};
+  }
+
+  PackedLink link_before_group(std::size_t group) const {
+    const Ns start = held_.spans[group].start_ns;
+    const std::int32_t before = before_[group];
+    if (before != kNoSpan && held_.spans[index(before)].end_ns == start)
+      return link_of(ChainKind::compute, before);
+    for (std::size_t leaf = group; leaf < held_.spans.size(); ++leaf) {
+      const std::int32_t input = spans_.input(leaf);
+      const std::int32_t send = input != kNoSpan ? spans_.link(index(input)) : kNoSpan;
+      if (send != kNoSpan && held_.spans[index(input)].end_ns == start) {
+        const Span& sent = held_.spans[index(send)];
+        return link_of(sent.end_ns > sent.released_ns ? ChainKind::latency : ChainKind::transfer, send);
+      }
+      if (!held_.spans[leaf].action.overlaps_next) break;
+    }
+    return {.what = kEndOfChain};
+  }
+
+  /// Finds the compute group of each compute span, the group before each group, and the SEND before each SEND
+  /// in its channel.
+  void find_neighbours() {
+    group_.assign(held_.spans.size(), kNoSpan);
+    before_.assign(held_.spans.size(), kNoSpan);
+    std::unordered_map<std::int64_t, std::int32_t> sent;  // by channel, the last SEND
+    for (const PackedRank& rank : ranks_) {
+      std::int32_t last = kNoSpan;  // the last compute span
+      for (std::size_t i = rank.first; i < rank.end; ++i) {
+        const ActionKind kind = held_.spans[i].action.kind;
+        const auto number = static_cast<std::int32_t>(i);
+        if (is_send(kind)) {
+          const auto [entry, is_new] = sent.try_emplace(spans_.channel_of(i), number);
+          if (!is_new) before_[i] = std::exchange(entry->second, number);
+        } else if (is_compute(kind)) {
+          const bool opens = last == kNoSpan || !held_.spans[index(last)].action.overlaps_next;
+          group_[i] = opens ? number : group_[index(last)];
+          if (opens && last != kNoSpan) before_[i] = group_[index(last)];
+          last = number;
+        }
+      }
+    }
   }
 
   /// Writes a link of a chain behind the later link `later`. The distance of their spans is usually that of
@@ -482,7 +367,7 @@ class RunPacker {
   }
 
   void find_names() {
-    for (const Rank& rank : ranks_) {
+    for (const PackedRank& rank : ranks_) {
       for (std::size_t i = rank.first; i < rank.end; ++i) {
         if (is_recv(held_.spans[i].action.kind)) continue;
         const std::size_t first = i;
@@ -527,74 +412,127 @@ class RunPacker {
     }
     pack_samples(memory, used, false);
     constexpr auto kColumns =
-        std::to_array({Column::memory_at, Column::memory_time, Column::memory_mask, Column::memory_amount});
+        std::to_array({Column::memory_between, Column::memory_time, Column::memory_change,
+                       Column::memory_mask, Column::memory_amount});
     std::string all;
-    for (const Column column : kColumns) all += columns_.of(column);
+    for (const Column column : kColumns) all += columns_.bytes(column);
     if (deflated(all).size() > kMostMemoryBytes) {
-      for (const Column column : kColumns) columns_.of(column).clear();
+      for (const Column column : kColumns) columns_.clear(column);
       pack_samples(memory, used, true);
     }
     header["memory"] = std::move(memory);
   }
 
-  /// Returns the starts and the ends of a rank's compute groups in the order of time. Most changes of memory
-  /// are at one of these times.
-  std::vector<Ns> bounds_of(std::size_t rank) const {
-    std::vector<Ns> bounds;
-    if (rank >= ranks_.size()) return bounds;
-    for (const std::int32_t group : ranks_[rank].groups) {
-      bounds.push_back(held_.spans[index(group)].start_ns);
-      bounds.push_back(held_.spans[index(group)].end_ns);
-    }
-    std::ranges::sort(bounds);
-    return bounds;
-  }
+  /// A time at which something starts or ends on a rank, so that its memory may change.
+  struct Moment {
+    Ns time_ns = 0;
+    std::uint32_t key = 0;  // the sum of the numbers of all events at this time
+  };
 
-  void pack_samples(PackedJson& memory, const std::vector<MemoryCategory>& used, bool thin) {
-    memory["ranks"] = PackedJson::array();
-    for (std::size_t number = 0; number < run_.result->ranks.size(); ++number) {
-      const RankReport& rank = run_.result->ranks[number];
-      const std::vector<MemorySample> samples =
-          thin ? thinned(rank.memory.samples, makespan(), kMemorySlots) : rank.memory.samples;
-      const auto usable = rank.memory.usable();
-      memory["ranks"].push_back({{"samples", samples.size()},
-                                 {"peak", rank.memory.peak_bytes},
-                                 {"usable", usable ? PackedJson(*usable) : PackedJson(nullptr)}});
-      MemorySample last{};
-      const std::vector<Ns> bounds = bounds_of(number);
-      auto bound = bounds.begin();
-      for (const MemorySample& sample : samples) {
-        const auto next = std::lower_bound(bound, bounds.end(), sample.time_ns);
-        if (next != bounds.end() && *next == sample.time_ns) {
-          columns_.put(Column::memory_at, next - bound + 1);
-          bound = next;
-        } else {
-          columns_.put(Column::memory_at, 0);
-          columns_.put_signed(Column::memory_time, sample.time_ns - last.time_ns);
-        }
-        std::int64_t mask = 0;
-        for (std::size_t c = 0; c < used.size(); ++c) {
-          const auto category = static_cast<std::size_t>(used[c]);
-          const Bytes change = sample.bytes[category] - last.bytes[category];
-          if (change == 0) continue;
-          mask |= std::int64_t{1} << c;
-          columns_.put_signed(Column::memory_amount, change);
-        }
-        columns_.put(Column::memory_mask, mask);
-        last = sample;
+  /// Returns the times at which a rank's actions start and end and its messages leave and arrive, in their
+  /// order. Each time occurs once.
+  std::vector<Moment> moments_of(std::size_t rank) const {
+    std::vector<Moment> moments;
+    if (rank >= ranks_.size()) return moments;
+    const auto add = [&](Ns time, std::size_t span, std::uint32_t event) {
+      const auto code = static_cast<std::uint32_t>(spans_.code_number(span));
+      moments.push_back({time, (4 * code + event) * 0x9E3779B1U});
+    };
+    for (std::size_t i = ranks_[rank].first; i < ranks_[rank].end; ++i) {
+      const Span& span = held_.spans[i];
+      add(span.start_ns, i, 1);
+      add(span.end_ns, i, 2);
+      if (span.released_ns != kNotReleased) add(span.released_ns, i, 3);
+    }
+    std::ranges::sort(moments, {}, &Moment::time_ns);
+    std::size_t count = 0;
+    for (const Moment& moment : moments) {
+      if (count > 0 && moments[count - 1].time_ns == moment.time_ns) {
+        moments[count - 1].key += moment.key;
+      } else {
+        moments[count++] = moment;
       }
     }
+    moments.resize(count);
+    return moments;
+  }
+
+  /// Writes the memory samples of all ranks. At each moment, the memory is expected to change as it changed
+  /// at the last moment with the same events.
+  void pack_samples(PackedJson& memory, const std::vector<MemoryCategory>& used, bool thin) {
+    memory["thin"] = thin;
+    memory["ranks"] = PackedJson::array();
+    changes_.clear();
+    for (std::size_t number = 0; number < run_.result->ranks.size(); ++number) {
+      const RankReport& rank = run_.result->ranks[number];
+      const auto usable = rank.memory.usable();
+      memory["ranks"].push_back(
+          {{"peak", rank.memory.peak_bytes}, {"usable", usable ? PackedJson(*usable) : PackedJson(nullptr)}});
+      const std::vector<MemorySample> samples =
+          thin ? thinned(rank.memory.samples, makespan(), kMemorySlots) : rank.memory.samples;
+      pack_rank_samples(samples, used, thin ? std::vector<Moment>() : moments_of(number));
+    }
+  }
+
+  void pack_rank_samples(const std::vector<MemorySample>& samples, const std::vector<MemoryCategory>& used,
+                         const std::vector<Moment>& moments) {
+    MemorySample last{};
+    Ns time = 0;  // of the last moment or sample
+    auto sample = samples.begin();
+    const auto change_to = [&](const MemorySample& next) {
+      std::vector<Bytes> change;
+      for (const MemoryCategory category : used)
+        change.push_back(next.bytes[index_of(category)] - last.bytes[index_of(category)]);
+      last = next;
+      return change;
+    };
+    const auto put_until = [&](std::vector<MemorySample>::const_iterator end) {
+      columns_.put(Column::memory_between, end - sample);
+      for (; sample != end; ++sample) {
+        columns_.put_signed(Column::memory_time, sample->time_ns - time);
+        time = sample->time_ns;
+        put_change(change_to(*sample));
+      }
+    };
+    for (const Moment& moment : moments) {
+      put_until(std::ranges::lower_bound(sample, samples.end(), moment.time_ns, {}, &MemorySample::time_ns));
+      std::vector<Bytes> change(used.size());
+      if (sample != samples.end() && sample->time_ns == moment.time_ns) change = change_to(*sample++);
+      std::vector<Bytes>& expected = changes_.try_emplace(moment.key, used.size()).first->second;
+      columns_.put(Column::memory_change, change == expected ? 0 : 1);
+      if (change != expected) put_change(change);
+      expected = std::move(change);
+      time = moment.time_ns;
+    }
+    put_until(samples.end());
+  }
+
+  static std::size_t index_of(MemoryCategory category) { return static_cast<std::size_t>(category); }
+
+  /// Writes by how many bytes each category changes: a mask of those that change, and their changes.
+  void put_change(const std::vector<Bytes>& change) {
+    std::int64_t mask = 0;
+    for (std::size_t c = 0; c < change.size(); ++c) {
+      if (change[c] == 0) continue;
+      mask |= std::int64_t{1} << c;
+      columns_.put_signed(Column::memory_amount, change[c]);
+    }
+    columns_.put(Column::memory_mask, mask);
   }
 
   const ViewedRun& run_;
   const Timeline& timeline_;
   HeldSpans held_;
-  std::vector<Rank> ranks_;
   PackedColumns columns_;
-  std::vector<PackedCode> codes_before_;  // of the rank before, by number
-  std::map<MessageKey, std::size_t> sends_;
+  SpanPacker spans_;
+  std::vector<PackedRank> ranks_;
   std::unordered_map<std::string, std::vector<std::int32_t>> named_;
-  std::unordered_map<std::int64_t, PackedLink> steps_;  // by step_key() of the later link
+  std::vector<std::int32_t> group_;   // of each compute span, the first span of its group
+  std::vector<std::int32_t> before_;  // of each group the group before it, of each SEND that of its channel
+  // By the rank and the number of the code of the group that ends the interval, which is -1 at the end.
+  std::map<std::pair<std::int32_t, std::int32_t>, LastInterval> intervals_;
+  std::unordered_map<std::uint32_t, std::vector<Bytes>> changes_;  // by Moment::key
+  std::unordered_map<std::int64_t, PackedLink> steps_;             // by step_key() of the later link
   // By the kind of a link in a chain, and by the rank and the code of its span: the distance from this span
   // to the span of the link before it, when such links were last written.
   std::map<std::tuple<std::int64_t, std::int32_t, Code>, std::int32_t> distances_;

@@ -1,10 +1,12 @@
 // Prints tables as text and HTML. Each column is as wide as its widest cell. A column is aligned right if all
-// its cells have numeric values. HTML stores these values as attributes, so that the page's script sorts 900
-// ms before 1.1 s. Tested by figures_test.cpp.
+// its cells have numeric values. The page's script sorts 900 ms before 1.1 s: it reads the numbers and the
+// units of cells, and HTML stores a value as an attribute where the text does not show it. Tested by
+// figures_test.cpp.
 
 #include "report/print/table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +23,7 @@
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 
@@ -128,8 +131,39 @@ std::string text_line(const std::vector<std::string_view>& cells, const std::vec
   return line + '\n';
 }
 
-std::string html_cell(const Cell& cell) {
-  if (!cell.value) return fmt::format("<td>{}</td>", xml_escaped(cell.text));
+// The units in which table cells show times, sizes and parts, with the value of one. The same ones are in
+// report/web/tables.js.
+constexpr auto kShownUnits = std::to_array<std::pair<std::string_view, double>>({{"", 1},
+                                                                                 {"ns", 1},
+                                                                                 {"us", 1e3},
+                                                                                 {"ms", 1e6},
+                                                                                 {"s", 1e9},
+                                                                                 {"B", 1},
+                                                                                 {"KiB", 1024},
+                                                                                 {"MiB", 1048576},
+                                                                                 {"GiB", 1073741824},
+                                                                                 {"TiB", 1099511627776},
+                                                                                 {"PiB", 1125899906842624},
+                                                                                 {"%", 0.01}});
+// The largest share of a value by which its text may differ from it. Two digits behind the point differ by
+// less. The number of leading columns for which page.css has a class that aligns them to the right.
+constexpr std::size_t kAlignedColumns = 16;
+constexpr double kRounding = 0.005;
+
+/// Returns whether tables.js can sort by the text of a cell, because it is the cell's value but for rounding.
+bool shows_value(const Cell& cell) {
+  const LeadingNumber<double> number = leading_number<double>(cell.text);
+  if (!number.value || !std::isfinite(*number.value)) return false;
+  std::string_view unit = std::string_view(cell.text).substr(number.spelling.size());
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  const auto found = std::ranges::find(kShownUnits, unit, &std::pair<std::string_view, double>::first);
+  return found != kShownUnits.end() &&
+         std::abs(*number.value * found->second - *cell.value) <= kRounding * std::abs(*cell.value);
+}
+
+std::string html_cell(const Cell& cell, bool is_aligned) {
+  if (!cell.value || (is_aligned && shows_value(cell)))
+    return fmt::format("<td>{}</td>", xml_escaped(cell.text));
   return fmt::format("<td data-value=\"{}\">{}</td>", shortest_number(*cell.value), xml_escaped(cell.text));
 }
 
@@ -158,7 +192,15 @@ std::string table_to_text(const Table& given, std::size_t width) {
 }
 
 std::string table_to_html(const Table& table) {
-  std::string html = "<table class=\"figures\">\n<thead><tr>";
+  // The class of a column aligns its cells to the right (page.css). This is shorter than a class of each
+  // cell.
+  std::string classes = "figures";
+  std::vector<bool> is_aligned(table.columns.size());
+  for (std::size_t column = 0; column < std::min(table.columns.size(), kAlignedColumns); ++column) {
+    is_aligned[column] = is_numeric(table, column);
+    if (is_aligned[column]) classes += fmt::format(" r{}", column + 1);
+  }
+  std::string html = fmt::format("<table class=\"{}\">\n<thead><tr>", classes);
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     html += fmt::format("<th{}>{}</th>", is_numeric(table, column) ? " class=\"number\"" : "",
                         xml_escaped(table.columns[column]));
@@ -166,7 +208,8 @@ std::string table_to_html(const Table& table) {
   html += "</tr></thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
     html += "<tr>";
-    for (const Cell& cell : row) html += html_cell(cell);
+    for (std::size_t column = 0; column < row.size(); ++column)
+      html += html_cell(row[column], is_aligned[column]);
     html += "</tr>\n";
   }
   return html + "</tbody>\n</table>\n";

@@ -258,16 +258,17 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
 
 /// Returns the names of the rows as SVG, and the grey background of each row, which shows idle time.
 std::string row_labels_svg(const SvgLayout& layout, const TimelineWindow& window, std::size_t rows) {
-  std::string svg;
+  std::string names;
+  std::string backgrounds;
   for (std::size_t row = 0; row < rows; ++row) {
     const double top = layout.row_top(row);
-    fmt::format_to(std::back_inserter(svg),
-                   "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"end\">{}</text>"
-                   "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"/>\n",
-                   layout.left - 8, top + kRowHeight / 2 + 4, window.name_of(row), layout.left, top,
-                   layout.plot_width, kRowHeight, to_hex(kIdleColour));
+    fmt::format_to(std::back_inserter(names), "<text x=\"{:.6g}\" y=\"{:.6g}\">{}</text>\n", layout.left - 8,
+                   top + kRowHeight / 2 + 4, window.name_of(row));
+    fmt::format_to(std::back_inserter(backgrounds), "M{:.6g} {:.6g}h{:.6g}v{:.6g}h{:.6g}z", layout.left, top,
+                   layout.plot_width, kRowHeight, -layout.plot_width);
   }
-  return svg;
+  return fmt::format("<g text-anchor=\"end\">\n{}</g>\n<path fill=\"{}\" d=\"{}\"/>\n", names,
+                     to_hex(kIdleColour), backgrounds);
 }
 
 /// Returns the shortest time in ns whose box is at least `pixels` wide. Returns 0 for an empty picture.

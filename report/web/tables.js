@@ -1,11 +1,14 @@
-// Sorts and folds tables. A click on a column's head sorts the rows. It compares the data-value of cells; if cells have
-// none, it compares the words and numbers of their text. Empty cells are always last. Of a table with more than fifty
-// rows the first fifty are shown, and a button shows the others.
+// Sorts and folds tables. A click on a column's head sorts the rows. It compares the data-value of cells, or else the
+// number in their text with its unit, or else the words and numbers of their text. Empty cells are always last. Of a
+// table with more than fifty rows the first fifty are shown, and a button shows the others.
+const units = {'': 1, ns: 1, us: 1e3, ms: 1e6, s: 1e9, B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, PiB: 2 ** 50, '%': 0.01};
 for (const table of document.querySelectorAll('table.figures')) {
   const body = table.tBodies[0];
   const key = (row, column) => {
     const cell = row.cells[column], value = cell.dataset.value;
-    return value !== undefined ? +value : cell.textContent;
+    if (value !== undefined) return +value;
+    const [, number, unit] = cell.textContent.match(/^(-?[\d.]+) ?(\D*)$/) ?? [];
+    return !(unit in units) ? cell.textContent : number * units[unit];
   };
   const order = (a, b) => {
     if (a === '' || b === '') return (a === '') - (b === '');

@@ -10,15 +10,15 @@
 
 const AXIS = 22, LEAST_BOX = 4, LEAST_WINDOW = 20, MOST_MESSAGES = 1500, MOST_SVG_BOXES = 20000, MOST_CHAIN_LINES = 8;
 // Numbers of ChainKind in report/why/explanation.hpp, and the number that ends a chain.
-const COMPUTE = 0, LATENCY = 3, COLLECTIVE = 4, LAUNCH = 5, OFFLOAD = 6, END_OF_CHAIN = 7;
+const COMPUTE = 0, TRANSFER = 1, QUEUE = 2, LATENCY = 3, COLLECTIVE = 4, LAUNCH = 5, OFFLOAD = 6, END_OF_CHAIN = 7;
 const CHAIN_WORDS = ['computes on rank', 'is sent by rank', 'is sent before it in its channel by rank',
   'is on its way from rank', 'runs on the ranks of its stage, such as rank', 'is launched on rank'];
 
 // --- reading the data ---
 
 class Column {
-  constructor(bytes, at) { this.bytes = bytes; this.at = at; }
-  next() {
+  constructor(bytes, at) { this.bytes = bytes; this.at = at; this.zeros = 0; }
+  varint() {
     const bytes = this.bytes;
     let byte = bytes[this.at++];
     if (byte < 128) return byte;
@@ -30,6 +30,13 @@ class Column {
     } while (byte > 127);
     return value;
   }
+  // A 0 in a column is followed by the number of other zeros behind it.
+  next() {
+    if (this.zeros > 0) { --this.zeros; return 0; }
+    const value = this.varint();
+    if (value === 0) this.zeros = this.varint();
+    return value;
+  }
   signed() {
     const value = this.next();
     return value % 2 ? -(value + 1) / 2 : value / 2;
@@ -37,7 +44,7 @@ class Column {
 }
 
 function readRuns(bytes) {
-  const start = new Column(bytes, 0), length = start.next();
+  const start = new Column(bytes, 0), length = start.varint();
   const data = JSON.parse(new TextDecoder().decode(bytes.subarray(start.at, start.at + length)));
   let at = start.at + length;
   for (const run of data.runs) {
@@ -60,46 +67,21 @@ function readSpans(run, data, columns) {
     released: new Float64Array(count).fill(-1), link: new Int32Array(count).fill(-1)};
   run.codes = [];
   run.count = count;
-  const {rankCodes, code: codeColumn, microbatch: microbatchColumn, version, start: startColumn, duration: durationColumn} = columns;
-  const {start: starts, end: ends} = spans, received = [], sends = new Map(), codesBefore = [];
-  let i = 0;
-  run.ranks.forEach((rank, number) => {
-    rank.first = i;
-    const base = run.codes.length, last = [];
-    for (let i = 0; i < rank.codes; ++i) {
-      const code = codesBefore[i] ??= [0, 0, 0, 0, 0], [kind, stage, peer, replica, pair] = code.map((part, k) => code[k] = part + rankCodes.signed());
-      run.codes.push({...data.kinds[kind], number: kind, stage, peer, replica, pair: pair === 1, rank: number});
-      last.push({microbatch: -1, version: 0, duration: 0, hold: 0});
-    }
-    const groups = [], sent = [], collectives = [];
-    let group = -1;
-    for (const end = i + rank.spans; i < end; ++i) {
-      const local = codeColumn.next(), code = run.codes[base + local], before = last[local];
-      spans.rank[i] = number;
-      spans.code[i] = base + local;
-      if (code.microbatch) spans.microbatch[i] = before.microbatch += microbatchColumn.signed() + 1;
-      spans.version[i] = before.version += version.signed();
-      const start = startColumn.signed(), duration = durationColumn.signed();
-      if (code.receive && columns.hasSend.next()) {
-        starts[i] = start;
-        ends[i] = duration;
-        received.push(i);
-        continue;
-      }
-      const opens = group < 0 || !(code.compute && run.codes[spans.code[group]].pair);
-      starts[i] = start + (group < 0 ? 0 : opens ? ends[group] : starts[group]);
-      ends[i] = starts[i] + (before.duration += duration);
-      if (code.send) {
-        before.hold += columns.release.signed();
-        if (before.hold >= 0) spans.released[i] = starts[i] + before.hold;
-        const key = messageKey(run, i);
-        if (!sends.has(key)) sends.set(key, i);
-        sent.push(i);
-      }
+  readActions(run, data, columns);
+  linkMessages(run);
+  const reader = new TimeReader(run, columns);
+  reader.read();
+  run.input = reader.input;
+  for (const rank of run.ranks) {
+    const codes = run.codes.slice(rank.firstCode, rank.firstCode + rank.codes), groups = [], sent = [], collectives = [];
+    for (let i = rank.first, group = -1; i < rank.first + rank.spans; ++i) {
+      const code = run.codes[spans.code[i]];
       if (code.compute) {
-        if (opens) groups.push(i);
+        if (group < 0 || !run.codes[spans.code[group]].pair) groups.push(i);
         group = i;
-      } else if (!code.send && !code.receive && ends[i] > starts[i]) {
+      } else if (code.send) {
+        sent.push(i);
+      } else if (!code.receive && spans.end[i] > spans.start[i]) {
         collectives.push(i);
       }
     }
@@ -107,17 +89,170 @@ function readSpans(run, data, columns) {
     rank.sent = sorted(sent, spans);
     rank.collectives = sorted(collectives, spans);
     rank.longestSend = rank.sent.reduce((most, s) => Math.max(most, spans.end[s] - spans.start[s]), 0);
-    const codes = run.codes.slice(base);
     const stages = [...new Set(codes.filter(code => code.compute).map(code => code.stage))].sort((a, b) => a - b);
     for (const code of codes)
       code.shade = stages.length < 2 ? 0 : 0.5 * Math.max(0, stages.indexOf(code.stage)) / (stages.length - 1);
+  }
+}
+
+// Reads the actions of all ranks in program order, without their times. After three codes of a rank, the code is
+// expected that came after them when they last came.
+function readActions(run, data, columns) {
+  const {rankCodes, code: codeColumn, microbatch: microbatchColumn, version} = columns, spans = run.spans;
+  const codesBefore = [], nextCode = new Map();
+  let i = 0;
+  run.ranks.forEach((rank, number) => {
+    rank.first = i;
+    const base = rank.firstCode = run.codes.length, last = [];
+    for (let i = 0; i < rank.codes; ++i) {
+      const code = codesBefore[i] ??= [0, 0, 0, 0, 0], [kind, stage, peer, replica, pair] = code.map((part, k) => code[k] = part + rankCodes.signed());
+      run.codes.push({...data.kinds[kind], number: kind, stage, peer, replica, pair: pair === 1, rank: number});
+      last.push({microbatch: -1, version: 0});
+    }
+    let context = 0;
+    for (const end = i + rank.spans; i < end; ++i) {
+      const change = codeColumn.next(), local = change > 0 ? change - 1 : nextCode.get(context) ?? 0;
+      nextCode.set(context, local);
+      context = context % 1048576 * 1024 + local % 1024;
+      const code = run.codes[base + local], before = last[local];
+      spans.rank[i] = number;
+      spans.code[i] = base + local;
+      if (code.microbatch) spans.microbatch[i] = before.microbatch += microbatchColumn.signed() + 1;
+      spans.version[i] = before.version += version.signed();
+    }
   });
-  for (const span of received) {
-    const send = sends.get(messageKey(run, span));
-    spans.link[span] = send;
-    spans.link[send] = span;
-    spans.start[span] += spans.start[send];
-    spans.end[span] += spans.end[send];
+}
+
+// Joins the first SEND of a message and its last RECV.
+function linkMessages(run) {
+  const {code, link} = run.spans, sends = new Map();
+  for (let i = 0; i < run.count; ++i) {
+    if (!run.codes[code[i]].send) continue;
+    const key = messageKey(run, i);
+    if (!sends.has(key)) sends.set(key, i);
+  }
+  for (let i = 0; i < run.count; ++i) {
+    if (!run.codes[code[i]].receive) continue;
+    const send = sends.get(messageKey(run, i));
+    if (send !== undefined) { link[i] = send; link[send] = i; }
+  }
+}
+
+// Reads the times of all spans. They are differences to expected times, as report/pages/packed_spans.cpp describes. A
+// rank goes on until it needs a message that is not read yet, and waits for it while other ranks go on.
+class TimeReader {
+  constructor(run, columns) {
+    Object.assign(this, {run, columns, spans: run.spans, channelFree: new Map(), lastOfKind: [],
+      input: new Int32Array(run.count).fill(-1), isRead: new Uint8Array(run.count), isAwaited: new Uint8Array(run.count)});
+    this.cursors = run.ranks.map(rank => ({next: rank.first, end: rank.first + rank.spans, group: -1}));
+    this.last = run.codes.map(() => null);
+    run.ranks.forEach(rank => this.findInputs(rank));
+  }
+
+  code(span) { return this.run.codes[this.spans.code[span]]; }
+
+  // Finds the RECV of each action that reads a message, and the action that produces each SEND.
+  findInputs(rank) {
+    const received = new Map(), produced = new Map();
+    for (let i = rank.first; i < rank.first + rank.spans; ++i) {
+      const code = this.code(i), {letters} = code, isForward = letters === 'F' || letters.endsWith('_F');
+      const key = (this.spans.microbatch[i] * 65536 + code.stage) * 2 + (isForward ? 1 : 0);
+      if (code.receive) {
+        received.set(key, i);
+      } else if (letters === 'F' || letters === 'B' || letters === 'I') {
+        this.input[i] = received.get(key) ?? -1;
+        produced.set(key, i);
+      } else if (code.send) {
+        this.input[i] = produced.get(key) ?? -1;
+      }
+    }
+  }
+
+  read() {
+    const ready = this.ready = this.cursors.map((_, rank) => rank), {cursors} = this;
+    for (let next = 0, unfinished = 0;;) {
+      if (next < ready.length) { this.advance(cursors[ready[next++]], false); continue; }
+      while (unfinished < cursors.length && cursors[unfinished].next === cursors[unfinished].end) ++unfinished;
+      if (unfinished === cursors.length) return;
+      this.advance(cursors[unfinished], true);
+    }
+  }
+
+  advance(cursor, isForced) {
+    const {link} = this.spans;
+    for (; cursor.next < cursor.end; ++cursor.next) {
+      const i = cursor.next, code = this.code(i);
+      if (code.receive && this.isLinked(i)) continue;
+      if (this.opensGroup(cursor, code) && this.waits(i, cursor.end) && !isForced) return;
+      isForced = false;
+      this.readSpan(cursor, i, code);
+      if (code.send && link[i] >= 0) this.readReceive(i, link[i]);
+      if (code.compute) cursor.group = i;
+    }
+  }
+
+  waits(span, end) {
+    for (let leaf = span; leaf < end; ++leaf) {
+      const input = this.input[leaf];
+      if (input >= 0 && this.isLinked(input) && !this.isRead[input]) {
+        this.isAwaited[input] = 1;
+        return true;
+      }
+      if (!this.code(leaf).pair) return false;
+    }
+    return false;
+  }
+
+  readSpan(cursor, i, code) {
+    const {start, end, released, link} = this.spans, {columns} = this;
+    const last = this.last[this.spans.code[i]] ??= {duration: 0, hold: 0, ...this.lastOfKind[code.number]};
+    this.lastOfKind[code.number] = last;
+    start[i] = this.expectedStart(cursor, i, code) + columns.start.signed();
+    end[i] = start[i] + (last.duration += columns.duration.signed());
+    if (code.send) {
+      last.hold += columns.release.signed();
+      if (last.hold >= 0) {
+        released[i] = start[i] + last.hold;
+        if (link[i] >= 0) this.channelFree.set(this.channelOf(i), released[i]);
+      }
+    }
+    this.isRead[i] = 1;
+  }
+
+  readReceive(send, receive) {
+    const {start, end, rank} = this.spans;
+    start[receive] = start[send] + this.columns.start.signed();
+    end[receive] = end[send] + this.columns.duration.signed();
+    this.isRead[receive] = 1;
+    if (this.isAwaited[receive]) this.ready.push(rank[receive]);
+  }
+
+  expectedStart(cursor, i, code) {
+    const {start, end} = this.spans, {input} = this;
+    let expected = cursor.group < 0 ? 0 : end[cursor.group];
+    if (code.compute) {
+      if (!this.opensGroup(cursor, code)) return start[cursor.group];
+      for (let leaf = i; leaf < cursor.end; ++leaf) {
+        if (input[leaf] >= 0 && this.isRead[input[leaf]]) expected = Math.max(expected, end[input[leaf]]);
+        if (!this.code(leaf).pair) break;
+      }
+    } else if (code.send) {
+      if (input[i] >= 0) expected = end[input[i]];
+      expected = Math.max(expected, this.channelFree.get(this.channelOf(i)) ?? expected);
+    }
+    return expected;
+  }
+
+  isLinked(receive) {
+    const {link} = this.spans, send = link[receive];
+    return send >= 0 && link[send] === receive;
+  }
+
+  opensGroup(cursor, code) { return code.compute && (cursor.group < 0 || !this.code(cursor.group).pair); }
+
+  channelOf(send) {
+    const {link, rank} = this.spans;
+    return rank[send] * this.cursors.length + (link[send] >= 0 ? rank[link[send]] : -1);
   }
 }
 
@@ -138,18 +273,26 @@ function sorted(list, spans) {
 function readIntervals(run, columns) {
   const spans = run.spans, tables = run.causes = {phase: [], from: [], to: [], ready: [], before: [], partFirst: [0], part: [], time: []};
   run.ranks.forEach((rank, number) => {
-    const intervals = rank.intervals = {start: [], end: [], group: [], info: []}, count = rank.groups.length;
-    let left = run.explained ? run.intervals[number] : 0, explained = left > 0 ? columns.intervalAt.signed() : -1;
-    for (let group = 0, from = 0; group <= count; ++group) {
-      const to = group < count ? spans.start[rank.groups[group]] : run.makespan;
+    const intervals = rank.intervals = {start: [], end: [], group: [], info: []}, groups = rank.groups, count = groups.length;
+    const endBefore = group => group > 0 ? spans.end[groups[group - 1]] : 0, lasts = new Map();
+    let left = run.explained ? run.intervals[number] : 0, explained = -1;
+    const findExplained = group => {
+      while (group < count && spans.start[groups[group]] <= endBefore(group)) ++group;
+      explained = left-- > 0 ? group + columns.intervalAt.signed() : -1;
+    };
+    findExplained(0);
+    for (let group = 0; group <= count; ++group) {
+      const from = endBefore(group), to = group < count ? spans.start[groups[group]] : run.makespan;
       let info = -1;
       if (group === explained) {
         info = tables.phase.length;
-        readParts(tables, columns, from, to);
-        const ready = columns.ready.next();
-        tables.before.push(group < count ? rank.groups[group] : -1);
-        tables.ready.push(ready > 0 ? ready + (group < count ? rank.groups[group] : 0) : -1);
-        explained = --left > 0 ? explained + columns.intervalAt.signed() : -1;
+        const after = group < count ? groups[group] : -1, code = after < 0 ? -1 : spans.code[after];
+        if (!lasts.has(code)) lasts.set(code, {bits: 0, parts: new Map(), ready: 0});
+        readParts(tables, columns, from, to, lasts.get(code));
+        const ready = lasts.get(code).ready += columns.ready.signed();
+        tables.before.push(after);
+        tables.ready.push(ready > 0 ? ready + Math.max(0, after) : -1);
+        findExplained(group + 1);
       }
       if (to > from && !(run.leftOut && from < run.leftOut[1] && to > run.leftOut[0])) {
         intervals.start.push(from);
@@ -157,39 +300,44 @@ function readIntervals(run, columns) {
         intervals.group.push(group);
         intervals.info.push(info);
       }
-      if (group < count) from = spans.end[rank.groups[group]];
     }
   });
   run.chainColumns = run.explained ? columns : null;
 }
 
-function readParts(tables, columns, from, to) {
-  const bits = columns.intervalMask.next();
-  tables.phase.push(bits % 3);
+// Reads the parts of an interval. They are expected to be those of `last`, the last intervals before an action with
+// the same code: the causes of the last one, and the times of the last one with these causes.
+function readParts(tables, columns, from, to, last) {
+  const change = columns.intervalMask.next();
+  if (change > 0) last.bits = change - 1;
+  if (!last.parts.has(last.bits)) last.parts.set(last.bits, []);
+  const expected = last.parts.get(last.bits);
+  tables.phase.push(last.bits % 3);
   tables.from.push(from);
   tables.to.push(to);
-  let rest = to - from, last = -1;
-  for (let bit = 0, mask = Math.floor(bits / 3); mask > 0; ++bit, mask >>= 1) {
+  let rest = to - from, count = 0;
+  for (let bit = 0, mask = Math.floor(last.bits / 3); mask > 0; ++bit, mask >>= 1) {
     if (mask % 2 === 0) continue;
-    if (last >= 0) {
-      const time = columns.intervalPart.signed();
+    if (count > 0) {
+      const time = expected[count - 1] = (expected[count - 1] ?? 0) + columns.intervalPart.signed();
       rest -= time;
       tables.time.push(time);
     }
     tables.part.push(bit);
-    last = bit;
+    ++count;
   }
-  if (last >= 0) tables.time.push(rest);
+  if (count > 0) tables.time.push(rest);
   tables.partFirst.push(tables.part.length);
 }
 
 // Reads the steps of chains, and finds the critical path. They are read when they are first needed, so that the first
-// picture need not wait for them. A step leads from a link of a chain to the link before it, and holds in all chains,
-// except in those whose `links` have another link at this place.
+// picture need not wait for them. A step leads from a link of a chain to the link before it. Most steps follow from the
+// times of the run (likelyLink). The others hold in all chains, except in those whose `links` have another link there.
 function readChains(run) {
   if (run.isCritical) return;
   Object.assign(run, {steps: new Map(), links: [], critical: []});
   if (run.explained) {
+    findNeighbours(run);
     const {from, before} = run.causes, last = new Map();
     for (let info = 0; info <= from.length; ++info) {
       const [begin, after] = info < from.length ? [from[info], before[info]] : [0, -1];
@@ -198,6 +346,49 @@ function readChains(run) {
     run.critical = chainOf(run, from.length, 0, run.makespan, -1);
   }
   run.isCritical = new Set(run.critical.map(link => link.span));
+}
+
+// Finds the compute group of each action, the group before each group, and the SEND before each SEND in its channel.
+function findNeighbours(run) {
+  const {code, link, rank: rankOf} = run.spans, sent = new Map();
+  run.groupOf = new Int32Array(run.count).fill(-1);
+  run.beforeOf = new Int32Array(run.count).fill(-1);
+  for (const rank of run.ranks) {
+    for (let i = rank.first, last = -1; i < rank.first + rank.spans; ++i) {
+      const {send, compute} = run.codes[code[i]];
+      if (send) {
+        const channel = rankOf[i] * run.ranks.length + (link[i] >= 0 ? rankOf[link[i]] : -1);
+        run.beforeOf[i] = sent.get(channel) ?? -1;
+        sent.set(channel, i);
+      } else if (compute) {
+        const opens = last < 0 || !run.codes[code[last]].pair;
+        run.groupOf[i] = opens ? i : run.groupOf[last];
+        if (opens && last >= 0) run.beforeOf[i] = run.groupOf[last];
+        last = i;
+      }
+    }
+  }
+}
+
+const stepBefore = (run, later) => run.steps.get(stepKey(later)) ?? likelyLink(run, later);
+
+// Returns the link before `later` if times alone decide: the action or message that ended when `later` began.
+function likelyLink(run, later) {
+  const {start, end, released, code, link} = run.spans, i = later.span, made = (what, span) => ({what, span, late: 0});
+  if (i < 0) return made(END_OF_CHAIN, -1);
+  const before = run.beforeOf[i];
+  if (run.codes[code[i]].send) {
+    if (later.what === LATENCY && released[i] > start[i]) return made(TRANSFER, i);
+    const producer = run.input[i];
+    if (producer >= 0 && end[producer] === start[i]) return made(COMPUTE, run.groupOf[producer]);
+    return before >= 0 && released[before] === start[i] ? made(QUEUE, before) : made(END_OF_CHAIN, -1);
+  }
+  if (before >= 0 && end[before] === start[i]) return made(COMPUTE, before);
+  for (let leaf = i;; ++leaf) {
+    const input = run.input[leaf], send = input < 0 ? -1 : link[input];
+    if (send >= 0 && end[input] === start[i]) return made(end[send] > released[send] ? LATENCY : TRANSFER, send);
+    if (!run.codes[code[leaf]].pair || leaf + 1 >= run.count) return made(END_OF_CHAIN, -1);
+  }
 }
 
 const stepKey = link => link.span * (END_OF_CHAIN + 1) + link.what;
@@ -217,7 +408,7 @@ function readLinks(run, last, from, after) {
   for (let place = 0, later = {what: COMPUTE, span: after};; ++place) {
     const known = columns.chainKnown.next();
     if (known === 0) return own;
-    for (const end = place + known - 1; place < end; ++place) later = run.steps.get(stepKey(later));
+    for (const end = place + known - 1; place < end; ++place) later = stepBefore(run, later);
     const link = {what: columns.chainWhat.next(), span: -1, late: 0};
     if (link.what !== END_OF_CHAIN) {
       const key = later.span < 0 ? -1 : run.spans.code[later.span] * END_OF_CHAIN + later.what;
@@ -237,7 +428,7 @@ function readLinks(run, last, from, after) {
 function chainOf(run, info, from, to, after) {
   const links = [], spans = run.spans;
   for (let later = {what: COMPUTE, span: after};; later = links[links.length - 1]) {
-    const link = run.links[info].get(links.length) ?? run.steps.get(stepKey(later));
+    const link = run.links[info].get(links.length) ?? stepBefore(run, later);
     if (link.what === END_OF_CHAIN) break;
     links.push(link);
     if (endsChain(run, link, from)) break;
@@ -257,25 +448,61 @@ function chainBefore(run, info) {
   return chainOf(run, info, from[info], to[info], before[info]);
 }
 
+// Reads the memory of all ranks. At each time when something starts or ends on a rank, its memory is expected to change
+// as it did when the same things last started or ended. Other samples are between these times.
 function readMemory(run, columns) {
-  const memory = run.memory;
+  const {memory} = run, changes = new Map(), none = memory.categories.map(() => 0);
+  const readChange = () => {
+    const change = [...none];
+    for (let c = 0, mask = columns.memoryMask.next(); mask > 0; ++c, mask >>= 1)
+      if (mask % 2) change[c] = columns.memoryAmount.signed();
+    return change;
+  };
   memory.ranks.forEach((rank, number) => {
-    const {start, end} = run.spans, groups = run.ranks[number]?.groups ?? [];
-    // The starts and the ends of the rank's actions, where most samples are.
-    const bounds = new Float64Array(2 * groups.length);
-    groups.forEach((group, i) => { bounds[2 * i] = start[group]; bounds[2 * i + 1] = end[group]; });
-    bounds.sort();
-    rank.time = new Float64Array(rank.samples);
-    rank.amounts = memory.categories.map(() => new Float64Array(rank.samples));
-    const now = memory.categories.map(() => 0);
-    for (let i = 0, time = 0, bound = 0; i < rank.samples; ++i) {
-      const at = columns.memoryAt.next();
-      time = rank.time[i] = at > 0 ? bounds[bound += at - 1] : time + columns.memoryTime.signed();
-      for (let c = 0, mask = columns.memoryMask.next(); mask > 0; ++c, mask >>= 1)
-        if (mask % 2) now[c] += columns.memoryAmount.signed();
-      now.forEach((amount, c) => { rank.amounts[c][i] = amount; });
+    const moments = memory.thin || !run.ranks[number] ? {time: [], key: []} : momentsOf(run, run.ranks[number]);
+    const times = [], amounts = none.map(() => []), now = [...none];
+    let time = 0;
+    const add = change => {
+      if (change.every(amount => amount === 0)) return;
+      times.push(time);
+      change.forEach((amount, c) => amounts[c].push(now[c] += amount));
+    };
+    const readBetween = () => {
+      for (let left = columns.memoryBetween.next(); left > 0; --left) {
+        time += columns.memoryTime.signed();
+        add(readChange());
+      }
+    };
+    for (let i = 0; i < moments.time.length; ++i) {
+      readBetween();
+      time = moments.time[i];
+      if (columns.memoryChange.next() > 0) changes.set(moments.key[i], readChange());
+      add(changes.get(moments.key[i]) ?? none);
     }
+    readBetween();
+    rank.samples = times.length;
+    rank.time = Float64Array.from(times);
+    rank.amounts = amounts.map(list => Float64Array.from(list));
   });
+}
+
+// Returns the different times when something starts or ends on a rank, and a key of what does.
+function momentsOf(run, rank) {
+  const {start, end, released, code} = run.spans, all = new Float64Array(3 * rank.spans);
+  let count = 0;
+  const visit = see => {
+    for (let i = rank.first; i < rank.first + rank.spans; ++i) {
+      const local = code[i] - rank.firstCode;
+      see(start[i], 4 * local + 1);
+      see(end[i], 4 * local + 2);
+      if (released[i] >= 0) see(released[i], 4 * local + 3);
+    }
+  };
+  visit(time => { all[count++] = time; });
+  const sorted = all.subarray(0, count).sort(), time = sorted.filter((one, i) => i === 0 || one !== sorted[i - 1]);
+  const key = new Uint32Array(time.length);
+  visit((one, event) => { key[firstAbove(time.length, i => time[i], one) - 1] += Math.imul(event, 0x9E3779B1); });
+  return {time, key};
 }
 
 // --- words ---

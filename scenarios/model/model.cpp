@@ -41,8 +41,10 @@ bool has_whole_microbatches(std::size_t length, std::size_t slices) {
 }  // namespace
 
 StageFigures StageFigures::at_unit(std::size_t unit, std::size_t slices) const {
-  StageFigures one = *this;
+  // The lists of all units may be long, so they are not copied.
+  StageFigures one;
   for (const auto figure : kStageFigures) one.*figure = (this->*figure).at_unit(unit, slices);
+  one.edges = edges;
   return one;
 }
 

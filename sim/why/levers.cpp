@@ -44,6 +44,7 @@
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/network/message_costs.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/why/account.hpp"
 
@@ -302,9 +303,11 @@ class CostLevers {
 // --- other scenarios
 // ------------------------------------------------------------------------------------------
 
-/// Predicts only those figures of a scenario that a lever shows.
-tl::expected<Result, UserError> figures_of_run(const Scenario& scenario) {
+/// Predicts the figures of a scenario, without its memory over time.
+tl::expected<Result, UserError> figures_of_run(const Scenario& scenario,
+                                               WantedFigures figures = WantedFigures::all) {
   SimulateOptions options;
+  options.figures = figures;
   options.memory.samples = false;
   options.steady = SteadyState::skip;
   options.digest = ProgramDigest::skip;
@@ -333,7 +336,8 @@ class ScenarioLevers {
   }
 
   tl::expected<Lever, UserError> lever(const std::string& name, const Scenario& changed) const {
-    const auto result = figures_of_run(changed);
+    // A lever shows the time and the peak memory, which a row of a sweep has, too.
+    const auto result = figures_of_run(changed, WantedFigures::of_rows);
     if (!result) return tl::unexpected(result.error());
     Lever lever{.lever = name, .makespan_ns = result->makespan_ns};
     lever.is_per_sample = result->throughput.samples != now_.throughput.samples;

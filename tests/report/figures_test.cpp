@@ -233,10 +233,14 @@ TEST(ResultTable, NamesEndNoLine) {
 }
 
 TEST(Table, HtmlIsEscapedAndCarriesTheSortingValue) {
-  const Table table = {.columns = {"a<b"}, .rows = {{{"1.00 KiB", 1024}}}};
+  // The script sorts by a text that shows the value with a unit. Other values are attributes.
+  const Table table = {.columns = {"a<b", "c"},
+                       .rows = {{{"1.00 KiB", 1024}, {"two", 2}}, {{"0.000 ms", 4}, {"12.50 %", 0.125}}}};
   EXPECT_EQ(table_to_html(table),
-            "<table class=\"figures\">\n<thead><tr><th class=\"number\">a&lt;b</th></tr></thead>\n<tbody>\n"
-            "<tr><td data-value=\"1024\">1.00 KiB</td></tr>\n</tbody>\n</table>\n");
+            "<table class=\"figures r1 r2\">\n<thead><tr><th class=\"number\">a&lt;b</th><th "
+            "class=\"number\">c</th></tr></thead>\n<tbody>\n"
+            "<tr><td>1.00 KiB</td><td data-value=\"2\">two</td></tr>\n"
+            "<tr><td data-value=\"4\">0.000 ms</td><td>12.50 %</td></tr>\n</tbody>\n</table>\n");
 }
 
 TEST(ResultCsv, HasALineASpan) {

@@ -39,7 +39,7 @@ TEST(ResultHtml, HasAViewerWithAPictureAndTables) {
   expect_self_contained(page);
   EXPECT_EQ(occurrences(page, "<div class=\"viewer\">"), 1U);
   EXPECT_EQ(occurrences(page, "<svg "), 1U) << "for readers without scripts";
-  EXPECT_EQ(occurrences(page, "<table class=\"figures\">"), 3U);
+  EXPECT_EQ(occurrences(page, "<table class=\"figures"), 3U);
   EXPECT_NE(page.find("<h1>1f1b with K = 3 and M = 4, measured</h1>"), std::string::npos);
 }
 
@@ -53,7 +53,7 @@ TEST(ResultHtml, HasTheCausesOfIdleTimeAboveTheTimeline) {
                    {.rank = 2, .before = "2F0", .start_ns = 0, .end_ns = 4'000'000, .ideal_ns = 4'000'000}};
   const std::string page = result_to_html(page_sample(), &why);
   expect_self_contained(page);
-  EXPECT_NE(page.find("<tr><td>fill</td><td data-value=\"2000000\">2.000 ms</td>"), std::string::npos);
+  EXPECT_NE(page.find("<tr><td>fill</td><td>2.000 ms</td>"), std::string::npos);
   EXPECT_LT(page.find("<div class=\"scroll causes\">"), page.find("<div class=\"viewer\">"));
   EXPECT_NE(page.find("<li>rank 2 idle 4.000 ms before 2F0 (0.000 ms .. 4.000 ms): order 4.000 ms</li>"),
             std::string::npos);
@@ -117,10 +117,8 @@ TEST(SweepHtml, HasTheBillsOfTheBestAndOfTheRunnerUp) {
   const std::string page = sweep_to_html(sweep);
   expect_self_contained(page);
   EXPECT_NE(page.find("<h2>Where the time goes, of the mean rank</h2>"), std::string::npos);
-  EXPECT_NE(
-      page.find("<tr><td>drain</td><td data-value=\"6000000\">6.000 ms</td><td data-value=\"0\">0.000 ms</td>"
-                "<td data-value=\"-6000000\">-6.000 ms</td></tr>"),
-      std::string::npos);
+  EXPECT_NE(page.find("<tr><td>drain</td><td>6.000 ms</td><td>0.000 ms</td><td>-6.000 ms</td></tr>"),
+            std::string::npos);
   EXPECT_NE(page.find("<tr><td>makespan</td>"), std::string::npos);
 }
 
@@ -142,8 +140,8 @@ TEST(SweepHtml, HasTwoChartsAndAMapASchedule) {
 
 TEST(SweepHtml, GroupsWhatWasLeftOutByItsReason) {
   const std::string page = sweep_to_html(sample::small_sweep());
-  EXPECT_NE(page.find("<td>gpipe</td><td>3 stages need 3 devices, there are 2</td><td "
-                      "data-value=\"2\">2</td><td>K = 3: M = 1, 4</td>"),
+  EXPECT_NE(page.find("<td>gpipe</td><td>3 stages need 3 devices, there are 2</td><td>2</td>"
+                      "<td>K = 3: M = 1, 4</td>"),
             std::string::npos);
   EXPECT_NE(page.find("<h2>What does not fit into memory</h2>"), std::string::npos);
   EXPECT_EQ(page.find("<h2>What failed</h2>"), std::string::npos);
@@ -162,7 +160,7 @@ TEST(SweepHtml, WhatDoesNotFitIsSortedByWhatItNeedsAndNotByItsText) {
   const std::string section = page.substr(page.find("What does not fit into memory"));
   EXPECT_LT(section.find("needs 5.00 GiB"), section.find("needs 17.00 GiB"));
   EXPECT_LT(section.find("needs 17.00 GiB"), section.find("needs 127.00 GiB"));
-  EXPECT_NE(section.find("data-value=\"136365211648\">127.00 GiB</td>"), std::string::npos);
+  EXPECT_NE(section.find("<td>127.00 GiB</td>"), std::string::npos);
 }
 
 TEST(SweepHtml, MicrobatchSizesTellCurvesApartWhereShapesRepeat) {
@@ -216,7 +214,7 @@ TEST(ComparisonHtml, HasTheErrorOfEachCause) {
   const std::string page = comparison_to_html(*comparison, {twins.predicted, twins.measured});
   expect_self_contained(page);
   EXPECT_NE(page.find("<h2>Error by cause, of the mean rank</h2>"), std::string::npos);
-  EXPECT_NE(page.find("<tr><td>imbalance</td><td data-value=\"1000000\">1.000 ms</td>"), std::string::npos);
+  EXPECT_NE(page.find("<tr><td>imbalance</td><td>1.000 ms</td>"), std::string::npos);
 }
 
 TEST(ComparisonHtml, WithinItsTolerancesItHasNoAlarm) {

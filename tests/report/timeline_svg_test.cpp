@@ -195,7 +195,7 @@ TEST(TimelineSvg, APictureWithoutTooltipsIsSmallAndJoinsWhatLooksTheSame) {
   EXPECT_LT(occurrences(svg, "z"), 4'000U) << "a z ends each box of a path";
   EXPECT_LT(svg.size(), 40'000U);
   const std::string wide = timeline_to_svg(pipeline({.ranks = 2, .microbatches = 4}), {.tooltips = false});
-  EXPECT_EQ(occurrences(wide, "v24h"), 2U * 4 * 2);
+  EXPECT_EQ(occurrences(wide, "v24h"), 2U + 2U * 4 * 2) << "the background of each rank, and its actions";
   EXPECT_EQ(occurrences(wide, ">3</text>"), 2U * 2);
 }
 

@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report/pages/packed_columns.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "tests/report/sample_result.hpp"
@@ -70,7 +71,28 @@ Result sample_run(const sample::Shape& shape) {
 TEST(PackedRuns, ARegularScheduleNeedsLessThanAByteAnAction) {
   Result result = sample_run({.ranks = 64, .microbatches = 512, .transfer_ns = 10'000});
   ASSERT_GT(result.timeline.spans.size(), 190'000U);
-  EXPECT_LT(packed_runs({{.result = &result}}).size(), 30'000U);
+  EXPECT_LT(packed_runs({{.result = &result}}).size(), 10'000U);
+}
+
+TEST(PackedRuns, TimesThatFollowFromTheProgramNeedNoBytes) {
+  // Messages that take time make ranks wait, and these waits differ from rank to rank.
+  const Result quick = sample_run({.ranks = 64, .microbatches = 64, .transfer_ns = 0});
+  const Result slow = sample_run({.ranks = 64, .microbatches = 64, .transfer_ns = 123'456});
+  const json columns = header_of(packed_runs({{.result = &slow}}))["runs"][0]["columns"];
+  EXPECT_LT(columns["start"].get<int>(), 16);
+  EXPECT_LT(columns["duration"].get<int>(), 64);
+  EXPECT_LT(packed_runs({{.result = &slow}}).size(), packed_runs({{.result = &quick}}).size() + 100);
+}
+
+TEST(PackedRuns, NumbersOfColumnsAreShortWhereTheyRepeatZero) {
+  PackedColumns columns;
+  for (int i = 0; i < 1000; ++i) columns.put(Column::start, 0);
+  columns.put_signed(Column::start, -1);
+  columns.put(Column::start, 0);
+  // A 0, the number of the zeros behind it (999 in two bytes), -1, and a 0 without zeros behind it.
+  EXPECT_EQ(columns.bytes(Column::start), std::string("\0\xe7\x07\x01\0\0", 6));
+  EXPECT_EQ(columns.bytes(Column::duration), "");
+  EXPECT_EQ(columns.lengths()["start"], 6);
 }
 
 TEST(PackedRuns, HaveEachNameAsItIs) {

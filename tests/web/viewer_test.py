@@ -146,6 +146,27 @@ def linked_scenario(folder, schedule, ranks=4, microbatches=16):
     return str(file)
 
 
+def memory_of(browser, page):
+    """Returns the memory of each rank of a page, as a list of times with the amounts of all categories."""
+    browser.open(page)
+    return browser.evaluate("""penstock.ready.then(([viewer]) => viewer.memory.ranks.map(
+      rank => [...rank.time].map((time, i) => [time, rank.amounts.map(list => list[i])])))""")
+
+
+def check_memory(browser, penstock, folder, arguments):
+    """Compares the highest memory of each rank on a page, and its time, with the JSON result."""
+    page, result = f"{folder}/memory.html", f"{folder}/memory.json"
+    run(penstock, "simulate", *arguments, "-o", page, "-o", result)
+    ranks = json.loads(pathlib.Path(result).read_text())["ranks"]
+    shown = memory_of(browser, page)
+    expect(len(shown) == len(ranks), f"{arguments}: the page has the memory of {len(shown)} ranks")
+    for rank, steps in zip(ranks, shown):
+        peak = max(sum(amounts) for _, amounts in steps)
+        time = next(time for time, amounts in steps if sum(amounts) == peak)
+        wanted = sum(rank["memory"]["at_peak"].values()), rank["memory"]["peak_time_ns"]
+        expect((peak, time) == wanted, f"{arguments}: rank {rank['rank']} has the peak {peak} at {time}, not {wanted}")
+
+
 def check_actions(browser, penstock, folder, arguments, name="run"):
     """Compares the actions that the page holds with those of the JSON timeline."""
     page, timeline = f"{folder}/{name}.html", f"{folder}/{name}-timeline.json"
@@ -292,13 +313,18 @@ def check_speed(browser, page, most_bytes):
 
 
 def check_sizes(penstock, folder, most_bytes):
-    """Checks the size of the page of schedules with 64 ranks and 512 microbatches."""
+    """Checks the size of the page of schedules with 64 ranks and 512 microbatches, without and with links."""
     too_large = []
-    for schedule in ["1f1b", "interleaved", "zb-h1", "naive", "gems", "hanayo", "chimera", "1f1b-vocab-1", "1f1b-v", "v-half"]:
+    times = [f"--set=model.stages.{key}=1 ms" for key in ["forward", "backward_input", "backward_weight"]]
+    links = [*times, "--set=model.stages.activation=1.3 MB",
+             "--set=cluster={preset: uniform, devices: 64, bandwidth: 7 GB/s, latency: 3 us}"]
+    for schedule, options in [("naive", []), ("gems", []), ("zb-h1", []), ("hanayo", []), ("1f1b-vocab-1", []), ("1f1b", links),
+                              ("interleaved", links), ("1f1b-vocab-1", links), ("1f1b-encoder-first", links), ("1f1b-v", links),
+                              ("dualpipe-v", links)]:
         page = f"{folder}/size.html"
-        run(penstock, "simulate", "--schedule", schedule, "--pp-size", "64", "--num-microbatches", "512", "-o", page)
+        run(penstock, "simulate", "--schedule", schedule, "--pp-size", "64", "--num-microbatches", "512", *options, "-o", page)
         size = os.path.getsize(page)
-        print(f"{schedule}: {size} bytes")
+        print(f"{schedule}{' with links' if options else ''}: {size} bytes")
         if size > most_bytes:
             too_large.append(f"{schedule} {size}")
     expect(not too_large, f"pages that are too large: {too_large}")
@@ -368,7 +394,10 @@ def main():
             small = check_hover(browser, penstock, folder)
             for schedule, options in [("1f1b", []), ("naive", []), ("interleaved", []), ("dualpipe", []), ("zb-h1", ["--iterations", "2"]),
                                       ("1f1b", ["--set", "host.launch_overhead=0.4ms"]), ("1f1b", ["--blocking", "--data-parallel", "2"])]:
-                check_chains(browser, penstock, folder, [linked_scenario(folder, schedule), *options])
+                arguments = [linked_scenario(folder, schedule), *options]
+                check_actions(browser, penstock, folder, arguments)
+                check_chains(browser, penstock, folder, arguments)
+                check_memory(browser, penstock, folder, arguments)
             check_svg(browser, small)
             twins = check_comparison(browser, penstock, folder)
             large = check_actions(browser, penstock, folder, LARGE, "large")
