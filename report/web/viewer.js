@@ -486,23 +486,36 @@ function readMemory(run, columns) {
   });
 }
 
-// Returns the different times when something starts or ends on a rank, and a key of what does.
+// Returns the different times when something starts or ends on a rank, and a key of what does. This runs for each
+// rank before the first picture, so it calls no functions for single times.
 function momentsOf(run, rank) {
-  const {start, end, released, code} = run.spans, all = new Float64Array(3 * rank.spans);
+  const {start, end, released, code} = run.spans, first = rank.first, last = first + rank.spans, all = new Float64Array(3 * rank.spans);
   let count = 0;
-  const visit = see => {
-    for (let i = rank.first; i < rank.first + rank.spans; ++i) {
-      const local = code[i] - rank.firstCode;
-      see(start[i], 4 * local + 1);
-      see(end[i], 4 * local + 2);
-      if (released[i] >= 0) see(released[i], 4 * local + 3);
+  for (let i = first; i < last; ++i) {
+    all[count++] = start[i];
+    all[count++] = end[i];
+    if (released[i] >= 0) all[count++] = released[i];
+  }
+  const time = all.subarray(0, count).sort();
+  let different = 0;
+  for (let i = 0; i < count; ++i) if (different === 0 || time[different - 1] !== time[i]) time[different++] = time[i];
+  const key = new Uint32Array(different);
+  for (const [times, event] of [[start, 1], [end, 2], [released, 3]]) {
+    for (let i = first, near = 0; i < last; ++i) {
+      const one = times[i];
+      if (one < 0) continue;
+      // Times that follow each other in the list are often near each other.
+      let low = 0, high = different - 1;
+      if (time[near] <= one) { low = near; if (near + 16 < different && time[near + 16] > one) high = near + 16; } else high = near;
+      while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (time[middle] > one) high = middle - 1; else low = middle;
+      }
+      near = low;
+      key[low] += Math.imul(4 * (code[i] - rank.firstCode) + event, 0x9E3779B1);
     }
-  };
-  visit(time => { all[count++] = time; });
-  const sorted = all.subarray(0, count).sort(), time = sorted.filter((one, i) => i === 0 || one !== sorted[i - 1]);
-  const key = new Uint32Array(time.length);
-  visit((one, event) => { key[firstAbove(time.length, i => time[i], one) - 1] += Math.imul(event, 0x9E3779B1); });
-  return {time, key};
+  }
+  return {time: time.subarray(0, different), key};
 }
 
 // --- words ---

@@ -353,10 +353,19 @@ def check_answers(browser, pages):
 
 
 def check_prints(browser, pages):
-    """Checks that each page prints on at most four sheets."""
+    """Checks that each page prints on at most four sheets, and that the paper cuts nothing off."""
+    paper = 718  # the pixels between the margins of A4
     for page in pages:
         name = pathlib.Path(page).stem
         browser.open(page)
+        browser.call("Emulation.setDeviceMetricsOverride", width=paper, height=1000, deviceScaleFactor=1, mobile=False)
+        browser.call("Emulation.setEmulatedMedia", media="print")
+        cut = browser.evaluate("""[...document.querySelectorAll('.scroll, pre, table, svg, canvas')].filter(
+          one => one.offsetParent && (one.scrollWidth > one.clientWidth + 1 || one.getBoundingClientRect().right > innerWidth + 1)).map(
+          one => `${one.tagName} ${one.scrollWidth} > ${one.clientWidth}: ${(one.innerText ?? '').slice(0, 40)}`)""")
+        expect(not cut, f"{name}: the paper cuts off {cut}")
+        names = browser.evaluate("[...document.querySelectorAll('.causes tbody td:first-child')].map(cell => cell.innerText)")
+        expect(all(names), f"{name}: printed causes without names: {names}")
         browser.call("Emulation.clearDeviceMetricsOverride")
         browser.call("Emulation.setEmulatedMedia", media="")
         printed = base64.b64decode(browser.call("Page.printToPDF")["data"])
