@@ -481,6 +481,7 @@ class RunPacker {
     auto sample = samples.begin();
     const auto change_to = [&](const MemorySample& next) {
       std::vector<Bytes> change;
+      change.reserve(used.size());
       for (const MemoryCategory category : used)
         change.push_back(next.bytes[index_of(category)] - last.bytes[index_of(category)]);
       last = next;

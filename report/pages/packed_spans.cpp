@@ -28,10 +28,8 @@
 #include <vector>
 
 #include "report/pages/packed_columns.hpp"
-#include "report/print/units.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 
 namespace penstock {

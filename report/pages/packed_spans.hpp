@@ -1,9 +1,9 @@
 #pragma once
 // Packs the spans of a run, that is its actions and messages with their times. See packed_spans.cpp.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
