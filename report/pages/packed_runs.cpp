@@ -196,7 +196,7 @@ class RunPacker {
     std::vector<Ns>& expected = last.parts.try_emplace(code, parts.size()).first->second;
     for (std::size_t i = 0; i + 1 < parts.size(); ++i)
       columns_.put_signed(Column::interval_part, parts[i] - expected[i]);
-    expected = parts;
+    expected = std::move(parts);
     const std::int32_t found =
         interval.ready ? span_named(rank, interval.ready->action, interval.end_ns, makespan()) : kNoSpan;
     const std::int32_t base = is_last ? 0 : groups[group];
@@ -480,10 +480,10 @@ class RunPacker {
     Ns time = 0;  // of the last moment or sample
     auto sample = samples.begin();
     const auto change_to = [&](const MemorySample& next) {
-      std::vector<Bytes> change;
-      change.reserve(used.size());
-      for (const MemoryCategory category : used)
-        change.push_back(next.bytes[index_of(category)] - last.bytes[index_of(category)]);
+      std::vector<Bytes> change(used.size());
+      std::ranges::transform(used, change.begin(), [&](MemoryCategory category) {
+        return next.bytes[index_of(category)] - last.bytes[index_of(category)];
+      });
       last = next;
       return change;
     };

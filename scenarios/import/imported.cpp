@@ -463,9 +463,10 @@ std::string ignore_fault(const ImportRequest& request, const Settings& settings,
                          const std::string& model_file) {
   if (!model_file.empty()) return "";
   for (const std::string& key : request.ignore) {
-    if (!settings.states(key))
+    if (!settings.states(key)) {
       return fmt::format("--ignore {}: expected a key of this configuration, and it has none of this name",
                          key);
+    }
   }
   return "";
 }
