@@ -148,7 +148,7 @@ constexpr auto kShownUnits = std::to_array<std::pair<std::string_view, double>>(
 // The largest share of a value by which its text may differ from it. Two digits behind the point differ by
 // less. The number of leading columns for which page.css has a class that aligns them to the right.
 constexpr std::size_t kAlignedColumns = 16;
-constexpr double kRounding = 0.005;
+constexpr double kTextRounding = 0.005;
 
 /// Returns whether tables.js can sort by the text of a cell, because it is the cell's value but for rounding.
 bool shows_value(const Cell& cell) {
@@ -158,7 +158,7 @@ bool shows_value(const Cell& cell) {
   if (unit.starts_with(' ')) unit.remove_prefix(1);
   const auto found = std::ranges::find(kShownUnits, unit, &std::pair<std::string_view, double>::first);
   return found != kShownUnits.end() &&
-         std::abs(*number.value * found->second - *cell.value) <= kRounding * std::abs(*cell.value);
+         std::abs(*number.value * found->second - *cell.value) <= kTextRounding * std::abs(*cell.value);
 }
 
 std::string html_cell(const Cell& cell, bool is_aligned) {
