@@ -9,9 +9,11 @@ folder=$2
 consumer=$(dirname "${BASH_SOURCE[0]}")
 hide() { printf -- '-DCMAKE_DISABLE_FIND_PACKAGE_%s=ON ' "$@"; }
 configure() { cmake --no-warn-unused-cli -G Ninja -S "$consumer" -B "$folder/$1" -DCMAKE_PREFIX_PATH="$prefix" "${@:2}"; }
+# The output of a step is shown only if the step fails.
+quietly() { "$@" >"$folder/said" 2>&1 || { cat "$folder/said" >&2; exit 1; }; }
 run() {
-  configure "$@" >/dev/null
-  cmake --build "$folder/$1" >/dev/null
+  quietly configure "$@"
+  quietly cmake --build "$folder/$1"
   "$folder/$1/consumer"
 }
 
