@@ -27,7 +27,7 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpenstock-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 # cmake/penstockConfig.cmake.in always searches for the first packages. It searches for the others only for its
-# components.
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libexpected-dev, libfmt-dev, libyaml-cpp-dev, zlib1g-dev")
+# components. nlohmann-json3-dev is not searched for: it has only headers, which penstock/export.hpp includes.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libexpected-dev, libfmt-dev, libyaml-cpp-dev, nlohmann-json3-dev, zlib1g-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libtbb-dev, libnlopt-cxx-dev, libpugixml-dev, libsqlite3-dev, libssl-dev")
 include(CPack)
