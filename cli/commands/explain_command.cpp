@@ -188,11 +188,7 @@ tl::expected<RunAndWhy, UserError> explained_result(const std::string& text, con
   Explanation why = explained(*run, {.samples = flags.samples});
   why.name = file;
   why.notes = result->notes;
-  const auto is_message = [](CauseNode node, const CausedRun& of) {
-    return of.graph.kinds[node] == NodeKind::transfer;
-  };
-  bool has_messages = false;
-  for (CauseNode node = 0; node < run->graph.size(); ++node) has_messages |= is_message(node, *run);
+  const bool has_messages = std::ranges::find(run->graph.kinds, NodeKind::transfer) != run->graph.kinds.end();
   if (has_messages && result->kind == ResultKind::measured) {
     why.notes.emplace_back(
         "a measurement does not say how long a message held its channel, so the whole time of a message "

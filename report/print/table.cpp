@@ -145,9 +145,9 @@ constexpr auto kShownUnits = std::to_array<std::pair<std::string_view, double>>(
                                                                                  {"TiB", 1099511627776},
                                                                                  {"PiB", 1125899906842624},
                                                                                  {"%", 0.01}});
-// The largest share of a value by which its text may differ from it. Two digits behind the point differ by
-// less. The number of leading columns for which page.css has a class that aligns them to the right.
+// The number of leading columns for which page.css has a class that aligns them to the right.
 constexpr std::size_t kAlignedColumns = 16;
+// The largest part of a value by which its text may differ from it. A text with two decimals differs by less.
 constexpr double kTextRounding = 0.005;
 
 /// Returns whether tables.js can sort by the text of a cell, because it is the cell's value but for rounding.

@@ -53,8 +53,9 @@ std::size_t parting_step(const std::vector<PathStep>& before, const std::vector<
 /// `digest` is true. A changed amount of work always fails.
 struct BaselineTolerance {
   double makespan = 0;  ///< largest increase, as a fraction of the baseline's makespan; 0.01 is one percent
-  double bubble =
-      0;  ///< largest increase of idle_over_total, unless ranks are idle for less time than before
+  /// Largest increase of idle_over_total. A larger increase passes if ranks are idle for less time than
+  /// before.
+  double bubble = 0;
   double peak_bytes = 0;  ///< largest increase, as a fraction of the baseline's peak
   bool digest = false;    ///< true if a changed digest of the lowered program is a failure
 

@@ -244,14 +244,17 @@ std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape
   return repeats ? program.microbatches : program.microbatches / std::max(1, shape.iterations);
 }
 
+/// Sets the shape of a point whose scenario is a program file. The scenario's own shape is not used.
+void add_shape_of_program(SweepRow& row, const Program& program) {
+  const ExtraStages extra = extra_stages_of(program.schedule);
+  row.stages = pipeline_size_of(program);
+  row.virtual_stages = std::max(1, layer_stages(extra, program.stage_count()) / std::max(1, row.stages));
+  row.microbatches = program.microbatches;
+}
+
 void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& prediction) {
   const Result& result = prediction.result;
-  // A program file states its own shape, and the scenario's shape is not used.
-  if (scenario.program) {
-    row.stages = pipeline_size(result.program);
-    const ExtraStages extra = extra_stages_of(result.program.schedule);
-    row.virtual_stages = std::max(1, layer_stages(extra, result.program.stages) / row.stages);
-  }
+  if (scenario.program) add_shape_of_program(row, *scenario.program);
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
   row.micro_batch_size = samples_of_copy(result) / result.program.microbatches / result.program.iterations;
   row.global_batch_size = result.throughput.samples_per_update;
@@ -274,14 +277,6 @@ void add_refusal(SweepRow& row, const Scenario& scenario, const UserError& error
   // In a table, a reason has one line, so the further lines of a message are omitted.
   row.reason = in_one_line(error.message);
   if (row.reason.starts_with(scenario.file + ": ")) row.reason.erase(0, scenario.file.size() + 2);
-}
-
-/// Sets the shape of a point that could not run. A program file states its own shape.
-void add_shape_of_program(SweepRow& row, const Program& program) {
-  const ExtraStages extra = extra_stages_of(program.schedule);
-  row.stages = pipeline_size_of(program);
-  row.virtual_stages = std::max(1, layer_stages(extra, program.stage_count()) / std::max(1, row.stages));
-  row.microbatches = program.microbatches;
 }
 
 std::int32_t chunks_at(const Scenario& scenario) {
